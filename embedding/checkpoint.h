@@ -14,6 +14,7 @@
 #define EMBEDDING_CHECKPOINT_H
 
 #include "embedding/table.h"
+#include "proto/base/table_set.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,8 +24,8 @@ struct checkpoint;
 
 struct checkpoint_facts {
     uint64_t cut;
-    uint64_t run;        /* the run of its marks and clocks; 0: no run was open */
-    uint64_t run_tables; /* bit t: the table numbered t counts in the run's clocks */
+    uint64_t run;                /* the run of its marks and clocks; 0: no run was open */
+    struct table_set run_tables; /* the tables that count in the run's clocks */
     uint32_t lanes, mode;
     uint32_t parts, tables;
     uint64_t rows, bytes; /* sums over all parts */
@@ -127,6 +128,6 @@ int checkpoint_files(const struct checkpoint *c,
  *
  * A translated table loses the undo of the current clock. */
 int checkpoint_translation(const struct checkpoint *c, const struct table_schema *to,
-                           uint32_t count, uint64_t without, char **notes, struct err *e);
+                           uint32_t count, struct table_set without, char **notes, struct err *e);
 
 #endif

@@ -208,8 +208,8 @@ uint64_t engine_acknowledged(const struct engine *g);
 uint64_t engine_synced(const struct engine *g);
 /* The highest run that was ever opened here by any call, even if it was dropped since; 0: none. */
 uint64_t engine_newest_run(const struct engine *g);
-/* The same for the runs that have one of these tables (a bit each). */
-uint64_t engine_newest_run_of(const struct engine *g, uint64_t tables);
+/* The same for the runs that have one of these tables. */
+uint64_t engine_newest_run_of(const struct engine *g, struct table_set tables);
 /* journal mode: starts a sync of the committed records unless one is under way. The engine has no
  * clock, so the caller's timer calls it. Returns true if some record was not synced yet: then the
  * timer must run again. */
@@ -230,29 +230,29 @@ int engine_table_create(struct engine *g, const struct table_schema *schema, str
  * 0. */
 int engine_run_open(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mode, struct err *e);
 /* The same for a run that pushes only to some tables of the shard (the others belong to other
- * spaces): its clocks and lowest marks count only the tables whose bit is set. engine_run_open
+ * spaces): its clocks and lowest marks count only these tables. engine_run_open
  * counts all tables, later ones included. */
 int engine_run_open_tables(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mode,
-                           uint64_t tables, struct err *e);
+                           struct table_set tables, struct err *e);
 /* 0 if the run, which was opened here before, still is open; else NOT_FOUND or CONFIG with the
  * consequence. */
 int engine_run_still(const struct engine *g, uint64_t run, struct err *e);
 int engine_run_drop(struct engine *g, uint64_t run, struct err *e);
-/* Drops the runs below this number that push to one of `tables` (a bit each), except a run whose
+/* Drops the runs below this number that push to one of `tables`, except a run whose
  * load engine_load_drop may still take back. Stops at the first run that cannot be dropped and
  * returns the status of its engine_run_drop. */
-int engine_runs_drop_below(struct engine *g, uint64_t run, uint64_t tables, struct err *e);
+int engine_runs_drop_below(struct engine *g, uint64_t run, struct table_set tables, struct err *e);
 
 /* status 0: everything is dropped. Called once, on the loop; the text is valid during the call. */
 typedef void (*engine_clear_done)(void *context, int status, const char *text);
-/* Drops tables (a bit each) for good, with their schemas, runs, marks and cuts, so that `job`
+/* Drops tables for good, with their schemas, runs, marks and cuts, so that `job`
  * begins without them; their numbers are free. Other tables keep all that is theirs. It happens
  * once for each job and table: a repeated call is done at once, whatever is there by then.
  * engine_newest_run_of stays. After 0 done will be called, perhaps before the return; until then
  * the engine is not back (engine_back). After a kill either all of the tables but their cuts is
  * still there, or nothing. AGAIN, BUSY: other work is under way. CONFIG: a run of this job or of a
  * newer one was opened here for these tables without a clear. */
-int engine_clear(struct engine *g, uint64_t job, uint64_t tables, engine_clear_done done,
+int engine_clear(struct engine *g, uint64_t job, struct table_set tables, engine_clear_done done,
                  void *context, struct err *e);
 
 /* Raises the lane's generation and sets `live`. A lane that becomes live (ssp, async) also gets its
@@ -273,9 +273,9 @@ struct engine_fields {
     uint64_t of[LIMIT_TABLES][LIMIT_FIELDS / 64];
 };
 /* Reads a list of fields: "TABLE:NUMBER", or "TABLE:*" for all fields of a table, separated by
- * blanks. Of several tables with one name those of `tables` (a bit each) are meant. Tables that are
+ * blanks. Of several tables with one name those of `tables` are meant. Tables that are
  * not here are ignored. NULL: no fields. MALFORMED. */
-int engine_fields_take(const struct engine *g, const char *text, uint64_t tables,
+int engine_fields_take(const struct engine *g, const char *text, struct table_set tables,
                        struct engine_fields *out, struct err *e);
 /* Drops all rows of the fields (one table's) from a tablet, and the counts of its keys that wait
  * for a row. names: drops the names of keys, too, as if the fields had never existed. Journalled as
@@ -304,10 +304,10 @@ int engine_clock(const struct engine *g, uint64_t run, uint32_t lane, uint64_t b
 uint64_t engine_low_beside(const struct engine *g, uint64_t run, uint32_t lane);
 /* *mode: without RUN_APART. */
 int engine_run_mode(const struct engine *g, uint64_t run, uint32_t *mode, uint32_t *lanes);
-/* Bit t: the run pushes to table t. 0: the run is not open. */
-uint64_t engine_run_tables(const struct engine *g, uint64_t run);
+/* The tables to which the run pushes. None: the run is not open. */
+struct table_set engine_run_tables(const struct engine *g, uint64_t run);
 /* Those of them that count in its clocks and lowest marks. */
-uint64_t engine_run_counts(const struct engine *g, uint64_t run);
+struct table_set engine_run_counts(const struct engine *g, uint64_t run);
 bool engine_lane_live(const struct engine *g, uint64_t run, uint32_t lane);
 /* Lowest mark of a lane over the led tablets of one table. */
 uint64_t engine_mark(const struct engine *g, uint64_t run, uint32_t lane, uint32_t table);
@@ -323,9 +323,9 @@ uint64_t engine_lane_generation(const struct engine *g, uint64_t run, uint32_t l
 /* ---- shares of the memory (engine/share.h) ---- */
 #define ENGINE_PARTS 65536u
 struct engine_share {
-    uint64_t tables;       /* a bit each; a table has one share at most */
-    uint32_t parts;        /* of ENGINE_PARTS; more than 0 */
-    char name[LIMIT_NAME]; /* of the space, for messages */
+    struct table_set tables; /* a table has one share at most */
+    uint32_t parts;          /* of ENGINE_PARTS; more than 0 */
+    char name[LIMIT_NAME];   /* of the space, for messages */
 };
 /* Sets the shares, which replace all others; they are kept in memory only. Tables in no share have
  * the parts that are left, together; without shares (count 0) all tables have all. MALFORMED:
@@ -341,11 +341,11 @@ struct engine_share_use {
 /* Writes how each share is used, in the order of engine_shares_set, and returns their number. */
 uint32_t engine_shares(const struct engine *g, struct engine_share_use out[LIMIT_SPACES]);
 /* Tables whose pushes wait for the same as the last push that engine_admit_push has refused with
- * BUSY (a bit each). */
-uint64_t engine_short_tables(const struct engine *g);
+ * BUSY. */
+struct table_set engine_short_tables(const struct engine *g);
 /* Tables that are held to their share now: until room is made no row of theirs comes from the store
  * (engine_warm asks for none), and no push is admitted. on_fetched tells when to ask again. */
-uint64_t engine_held_tables(struct engine *g);
+struct table_set engine_held_tables(struct engine *g);
 
 /* ---- rows in the store (tier.h) ---- */
 /* True when every existing row of the keys (count) is in memory. Otherwise rows in the store are
@@ -399,8 +399,8 @@ void engine_cut_ahead(struct engine *g, engine_ahead_done done, void *context);
  * between hold and go (the shard queues them). run 0: the cut belongs to no run and cannot be
  * restored. OLD_RUN: the run is not open here. NO_SPACE: see engine_cut_room. */
 int engine_hold(struct engine *g, uint64_t cut, uint64_t run, uint64_t *sequence);
-/* The cut that is held belongs to no run, and is made for these tables, a bit each (0: all). */
-void engine_hold_tables(struct engine *g, uint64_t tables);
+/* The cut that is held belongs to no run, and is made for these tables (none: all). */
+void engine_hold_tables(struct engine *g, struct table_set tables);
 /* Makes cuts/CUT: a RocksDB checkpoint, linked segments of the journal and a manifest with
  * checksums, which one rename makes visible. If the journal cannot be linked, all tablets are
  * copied, batch by batch (cut_copy.h). done is called on the loop. */
@@ -435,7 +435,7 @@ struct engine_export {
     uint64_t cut;
     const char *path;
     uint32_t part, parts;
-    uint64_t tables; /* of a cut that belongs to no run: a bit for each that is exported; 0: all */
+    struct table_set tables; /* of a cut that belongs to no run: those exported; none: all */
 };
 /* Exports the complete cut to the new folder PATH/part-PPPP (part of `parts`) on an I/O thread.
  * Rows and journal are hard links where the file system allows it, else copies; a manifest has the
@@ -457,10 +457,10 @@ struct engine_load_options {
      * and marks. lanes above 0: it begins with that many lanes, this mode and no marks */
     uint64_t run;
     uint32_t lanes, mode;
-    /* bit t: table t may belong to the run; 0: any table may. Only tables that were never changed
+    /* those that may belong to the run; none: any table may. Only tables that were never changed
      * here are filled. A changed table whose name the checkpoint has is refused. Another changed
-     * table stays as it is; it belongs to a run that begins only if its bit is set here */
-    uint64_t tables;
+     * table stays as it is; it belongs to a run that begins only if it is one of these */
+    struct table_set tables;
     /* fields whose rows are left out (engine_fields_take); NULL: none */
     const char *without;
 };
@@ -486,14 +486,14 @@ int engine_load(struct engine *g, const struct engine_load_options *options, eng
 typedef void (*engine_load_drop_done)(void *context, int status, const char *text);
 /* Takes back the load for `run`, and loads for older runs, if their runs never trained (no lane was
  * ever fenced): the tables that a load filled are empty again, as if it had never happened, so that
- * another load can fill them. A load that shares no table with `tables` (bit t: table t) belongs to
+ * another load can fill them. A load that shares no table with `tables` belongs to
  * another job and stays. A load in progress is stopped: its done gets STOPPED. In any case `run` is
  * dropped. After 0 done will be called, perhaps before the return; a kill before that leaves the
  * load as it was, or without rows, and a repeated call completes it. Meanwhile pushes to the tables
  * concerned, cuts and restores are refused with BUSY. BUSY: another engine_load_drop is under
  * way. */
-int engine_load_drop(struct engine *g, uint64_t run, uint64_t tables, engine_load_drop_done done,
-                     void *context, struct err *e);
+int engine_load_drop(struct engine *g, uint64_t run, struct table_set tables,
+                     engine_load_drop_done done, void *context, struct err *e);
 
 /* ---- looking back, and erasing to the end ---- */
 #define ENGINE_BLAME_MAX 65536u
@@ -526,7 +526,7 @@ uint32_t engine_cuts(const struct engine *g, uint64_t *out, uint32_t most);
 /* Tables of a cut that is held or kept here: bit t is set if the cut's run pushes to table t, or,
  * for a cut without a run, if it was made for the table (engine_hold_tables). All bits are set
  * if the cut cannot be read. */
-uint64_t engine_cut_tables(struct engine *g, uint64_t cut);
+struct table_set engine_cut_tables(struct engine *g, uint64_t cut);
 
 struct engine_stats {
     uint64_t rows, row_bytes, memory_bytes, journal_bytes, journal_written, image_bytes_written;

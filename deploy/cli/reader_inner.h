@@ -16,11 +16,10 @@ struct reader {
     struct table_schema *schema[LIMIT_TABLES]; /* owned */
     uint32_t tables;
     /* live */
-    struct ask *coordinator; /* NULL: not live */
-    char space[LIMIT_NAME];  /* whose tables; "": the only one's */
-    uint16_t *shard_of;      /* by tablet, over all tables */
-    /* numbers of the tables on the shards (wire_table_number); of an ended run: a bit each */
-    uint64_t numbers;
+    struct ask *coordinator;  /* NULL: not live */
+    char space[LIMIT_NAME];   /* whose tables; "": the only one's */
+    uint16_t *shard_of;       /* by tablet, over all tables */
+    struct table_set numbers; /* of the tables on the shards, in their order (table_set_nth) */
     uint32_t tablet_count;
     struct ask *shard[LIMIT_SHARDS];
     uint32_t asked;        /* number of connected shards */

@@ -105,7 +105,7 @@ static int space_take(struct reader *r, struct err *e)
     const struct engine_names *newest = names_newest(r);
     struct catalog spaces;
     char names[ERR_TEXT_MAX / 2];
-    r->numbers = UINT64_MAX;
+    r->numbers = TABLE_SET_ALL;
     if (newest == NULL)
         return 0;
     int rc = catalog_read(newest->line, newest->bytes, &spaces, e);
@@ -183,7 +183,7 @@ int reader_run_open(struct reader *r, const char *run, struct err *e)
         rc = space_take(r, e);
     for (uint32_t t = 0; t < LIMIT_TABLES && rc == 0; t++) {
         const struct table *table = engine_table(r->engine[0], t);
-        if (table != NULL && (r->numbers >> t & 1) != 0)
+        if (table != NULL && table_set_has(&r->numbers, t))
             rc = reader_schema_add(r, table_schema_of(table), e);
     }
     if (rc == 0)

@@ -76,7 +76,7 @@ static int live_map(struct reader *r, struct err *e)
     }
     r->tablet_count = reply.u.MAP_GET_reply.tablet_count;
     r->shards = reply.u.MAP_GET_reply.shards;
-    r->numbers = reply.u.MAP_GET_reply.tables;
+    r->numbers = WIRE_TABLES_OF(reply.u.MAP_GET_reply);
     if (r->shards > LIMIT_SHARDS) {
         msg_free(m);
         return err_set(e, SHOAL_E_TOO_BIG, "the map names %u shards, at most %u", r->shards,
@@ -126,7 +126,7 @@ static int live_tables(struct reader *r, struct err *e)
         msg_free(m);
         if (rc != 0)
             return rc;
-        schema.table = wire_table_number(r->numbers, i);
+        schema.table = table_set_nth(r->numbers, i);
         rc = reader_schema_add(r, &schema, e);
         if (rc != 0)
             return rc;

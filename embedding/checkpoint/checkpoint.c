@@ -68,7 +68,7 @@ static bool agree(const struct part *a, const struct part *b)
 {
     const struct cut_facts *f = &a->facts, *g = &b->facts;
     if (a->parts != b->parts || a->tables != b->tables || f->cut != g->cut || f->run != g->run ||
-        f->tables != g->tables || f->lanes != g->lanes || f->mode != g->mode)
+        !table_set_equal(f->tables, g->tables) || f->lanes != g->lanes || f->mode != g->mode)
         return false;
     for (uint32_t i = 0; i < a->tables; i++)
         if (!schema_equal(&a->schema[i], &b->schema[i]))
@@ -460,7 +460,7 @@ int checkpoint_files(const struct checkpoint *c,
 /* ---- translation ---- */
 
 int checkpoint_translation(const struct checkpoint *c, const struct table_schema *to,
-                           uint32_t count, uint64_t without, char **notes, struct err *e)
+                           uint32_t count, struct table_set without, char **notes, struct err *e)
 {
     size_t bytes;
     bool used[LIMIT_TABLES] = {false};
@@ -481,7 +481,7 @@ int checkpoint_translation(const struct checkpoint *c, const struct table_schema
                 "table %s: %u of %u tablets are not in the checkpoint, which was made without a "
                 "server that was away: they begin empty\n",
                 to[i].name, checkpoint_missing(c, at), 1u << checkpoint_table(c, at)->tablet_bits);
-        if (without >> i & 1)
+        if (table_set_has(&without, i))
             fprintf(out, "table %s: its rows are left out (fresh): it begins empty\n", to[i].name);
         else
             rc = translate_check(checkpoint_table(c, at), &to[i], out, e);

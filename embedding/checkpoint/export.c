@@ -19,6 +19,7 @@
 #include "embedding/engine/cut.h"
 #include "embedding/engine/part.h"
 #include "embedding/engine/space.h"
+#include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
@@ -39,7 +40,7 @@ struct export_work {
     struct engine *g;    /* borrowed */
     /* schemas, tablets and, for a cut in memory, facts; export_run fills in the rest */
     struct part part;
-    uint64_t tables;                /* as in engine_export */
+    struct table_set tables;        /* as in engine_export */
     uint64_t changed[LIMIT_TABLES]; /* sequence of each table's last change of schema; 0: none */
     struct store *store;            /* borrowed; the store of a cut in memory, else NULL */
     char cut[LIMIT_PATH], path[LIMIT_PATH], dir[LIMIT_PATH], tmp[LIMIT_PATH];
@@ -189,10 +190,10 @@ static void leave_out_younger(struct part *p)
 {
     uint32_t tables = 0, ranges = 0;
     for (uint32_t i = 0; i < p->tables; i++)
-        if (p->facts.existing >> p->schema[i].table & 1)
+        if (table_set_has(&p->facts.existing, p->schema[i].table))
             p->schema[tables++] = p->schema[i];
     for (uint32_t i = 0; i < p->ranges; i++)
-        if (p->facts.existing >> p->range[i].table & 1)
+        if (table_set_has(&p->facts.existing, p->range[i].table))
             p->range[ranges++] = p->range[i];
     SHOAL_ASSERT(tables <= p->tables && ranges <= p->ranges);
     p->tables = tables;
@@ -232,17 +233,18 @@ static int fill_part(struct export_work *x, const struct part *cut, struct err *
 }
 
 /* Leaves out tables of other spaces. */
-static void leave_out_others(struct cut_facts *f, uint64_t asked)
+static void leave_out_others(struct cut_facts *f, struct table_set asked)
 {
-    uint64_t tables = f->tables;
+    struct table_set tables = f->tables;
     if (f->run == 0) {
-        tables = asked != 0 ? asked : UINT64_MAX;
-        f->tables = 0; /* no run counts in them */
+        tables = table_set_or_all(asked);
+        f->tables = TABLE_SET_NONE; /* no run counts in them */
     }
-    for (uint32_t i = 0; i < LIMIT_TABLES && f->sized; i++)
-        if ((f->existing & ~tables) >> i & 1)
-            f->rows -= f->table_rows[i];
-    f->existing &= tables;
+    const struct table_set others = table_set_less(f->existing, tables);
+    TABLE_SET_EACH (t, &others)
+        if (f->sized)
+            f->rows -= f->table_rows[t];
+    f->existing = table_set_and(f->existing, tables);
 }
 
 static int make_part(struct export_work *x, struct err *e)
@@ -258,7 +260,7 @@ static int make_part(struct export_work *x, struct err *e)
     if (rc == 0)
         leave_out_others(&cut.facts, x->tables);
     for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++)
-        if ((cut.facts.existing >> i & 1) && x->changed[i] > cut.facts.sequence)
+        if (table_set_has(&cut.facts.existing, i) && x->changed[i] > cut.facts.sequence)
             rc = err_set(e, SHOAL_E_SCHEMA,
                          "cut %" PRIu64 " is of before table %u got the schema that it has: make "
                          "another checkpoint",
@@ -338,13 +340,10 @@ static void export_done(struct offload *w)
 static int list_tablets(const struct engine *g, struct export_work *x)
 {
     struct part *p = &x->part;
-    p->schema = calloc(LIMIT_TABLES, sizeof *p->schema);
-    if (p->schema == NULL)
+    if (array_reserve(&p->schema, table_set_count(g->here), &p->schema_capacity) != 0)
         return SHOAL_E_NOMEM;
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+    TABLE_SET_EACH (i, &g->here) {
         const struct engine_table *t = &g->table[i];
-        if (t->table == NULL)
-            continue;
         p->schema[p->tables++] = *table_schema_of(t->table);
         x->changed[i] = table_past(t->table)->sequence;
         for (uint32_t k = 0, end; k < t->scope.tablets; k = end) {

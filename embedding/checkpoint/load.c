@@ -91,12 +91,12 @@ static void load_close(struct engine *g)
     release(l);
 }
 
-static uint64_t rows_of(const struct engine *g, uint64_t tables)
+static uint64_t rows_of(const struct engine *g, struct table_set tables)
 {
     uint64_t rows = 0;
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        if (g->table[i].table != NULL && (tables >> i & 1))
-            rows += table_rows(g->table[i].table);
+    TABLE_SET_EACH (t, &tables)
+        if (g->table[t].table != NULL)
+            rows += table_rows(g->table[t].table);
     return rows;
 }
 
@@ -107,7 +107,7 @@ static void finish(struct engine *g, int status, const char *text)
     let_go(g);
     /* a load that succeeds was taken in */
     SHOAL_ASSERT(status != 0 || (load_done_for(g, l->run) != NULL && l->arena == NULL));
-    g->loading = 0;
+    g->loading = TABLE_SET_NONE;
     if (status != 0)
         log_warn("checkpoint %s was not loaded as run %" PRIu64 ": %s", l->path, l->run, text);
     l->done(l->context, status, text, status == 0 && run != NULL ? rows_of(g, run->tables) : 0);
@@ -211,7 +211,8 @@ static void take_in(struct engine *g)
     }
     SHOAL_ASSERT(l->sequence <= g->sequence);
     SHOAL_ASSERT(g->loads < LIMIT_TABLES); /* engine_load */
-    g->loaded[g->loads++] = (struct engine_loaded){l->run, l->filled | l->added, l->arena, false};
+    g->loaded[g->loads++] = (struct engine_loaded){
+        .run = l->run, .tables = table_set_or(l->filled, l->added), .arena = l->arena};
     l->arena = NULL;
     if (g->store == NULL)
         g->committed = g->control_changed = ++g->sequence;
@@ -259,7 +260,7 @@ static void write_start(struct engine *g, bool seal)
     w->seal = seal;
     w->marked = !l->marked;
     l->marked = true;
-    g->loading = l->filled | l->added;
+    g->loading = table_set_or(l->filled, l->added);
     l->stage = seal ? LOAD_SEALING : LOAD_WRITING;
     journal_sync_peek(g->journal, &w->sync);
     g->flush.busy = true;
@@ -284,9 +285,8 @@ static int prepare_seal(struct engine *g)
     if (l->run > g->runs.newest)
         all.newest = l->run;
     memcpy(all.of, g->runs.of, sizeof all.of);
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        if ((l->runs.run[0]->tables >> i & 1) != 0)
-            all.of[i].newest = l->run;
+    TABLE_SET_EACH (t, &l->runs.run[0]->tables)
+        all.of[t].newest = l->run;
     all.barrier = g->runs.barrier;
     l->control_sequence = g->sequence;
     return stored_control_write(list, &all, (struct stored_as_of){g->sequence, 0, g->terms},
@@ -351,17 +351,17 @@ static void load_step(struct engine *g)
     }
 }
 
-bool load_call_off(struct engine *g, uint64_t run, uint64_t of, uint64_t *tables)
+bool load_call_off(struct engine *g, uint64_t run, struct table_set of, struct table_set *tables)
 {
     struct load *l = load_of(g);
-    if (l == NULL || l->run > run || (l->asked != 0 && (l->asked & of) == 0))
+    if (l == NULL || l->run > run || (table_set_any(l->asked) && !table_set_meet(l->asked, of)))
         return true;
     l->called_off = true;
     if (l->stage == LOAD_BUILDING || g->flush.busy) /* a batch may be on its way to the store */
         return false;
-    *tables = 0;
+    *tables = TABLE_SET_NONE;
     if (l->marked)
-        *tables = l->filled | l->added;
+        *tables = table_set_or(l->filled, l->added);
 
     finish(g, SHOAL_E_STOPPED, "it was called off");
     return true;
@@ -376,8 +376,8 @@ static void take_room(struct engine *g, struct load *l)
     uint64_t most = g->tier.rows_max, used = tier_used(g), least = most / 4;
     if (most == 0 || g->store == NULL)
         return;
-    if (share_several(g) && l->asked != 0) {
-        const struct tier_group *own = share_of(g, (uint32_t)__builtin_ctzll(l->asked));
+    if (share_several(g) && table_set_any(l->asked)) {
+        const struct tier_group *own = share_of(g, table_set_lowest(l->asked));
         const uint64_t share = share_limit(g, own, 16) / 4;
         least = MAX(share, most / 64);
     }
@@ -429,8 +429,9 @@ static int snapshot(const struct engine *g, struct load *l)
         if (t->table == NULL)
             continue;
         l->schema[i] = *table_schema_of(t->table);
-        l->existing |= 1ull << i;
-        l->untouched |= (uint64_t)untouched(g, i) << i;
+        table_set_add(&l->existing, i);
+        if (untouched(g, i))
+            table_set_add(&l->untouched, i);
         if ((l->led[i] = malloc(t->scope.tablets)) == NULL)
             return SHOAL_E_NOMEM;
         memcpy(l->led[i], t->scope.led, t->scope.tablets);
@@ -467,7 +468,7 @@ int engine_load(struct engine *g, const struct engine_load_options *o, engine_lo
                 void *context, struct err *e)
 {
     struct engine_fields without;
-    uint64_t tables = o->tables != 0 ? o->tables : UINT64_MAX;
+    const struct table_set tables = table_set_or_all(o->tables);
     int rc = check_begin(g, o, e);
     if (rc == 0)
         rc = engine_fields_take(g, o->without, tables, &without, e);

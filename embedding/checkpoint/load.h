@@ -14,7 +14,8 @@ struct load {
     struct engine_job job;
     char path[LIMIT_PATH];
     char signers[LIMIT_PATH]; /* "": no signature is required */
-    uint64_t run, asked;      /* asked: tables; 0: all that can be filled */
+    uint64_t run;
+    struct table_set asked; /* none: all tables that can be filled */
     uint64_t began_ns;
     uint32_t lanes, mode; /* for a run that begins; 0 lanes: the run continues with its own marks */
     /* by table here, a bit for each field: rows that are left out */
@@ -25,9 +26,9 @@ struct load {
     bool called_off; /* it ends at its next step */
 
     /* copies from the engine at the start of the load; tables by number */
-    struct table_schema *schema;  /* owned; (LIMIT_TABLES) */
-    uint8_t *led[LIMIT_TABLES];   /* owned; (tablets) */
-    uint64_t existing, untouched; /* bit t: table t */
+    struct table_schema *schema; /* owned; (LIMIT_TABLES) */
+    uint8_t *led[LIMIT_TABLES];  /* owned; (tablets) */
+    struct table_set existing, untouched;
 
     /* Tablets are built and written in groups if they do not all fit into memory. A place is a
      * tablet of the checkpoint, or of the table here if that has fewer tablets. Places of all
@@ -53,9 +54,10 @@ struct load {
     /* results of building */
     struct arena *arena;              /* owned until it is taken in */
     struct table *made[LIMIT_TABLES]; /* owned until they are taken in; NULL: not filled */
-    uint64_t filled, added; /* tables with rows of the checkpoint; tables that start empty */
-    struct runs runs;       /* only the new run, with its marks */
-    char *notes;            /* owned */
+    struct table_set filled;          /* tables with rows of the checkpoint */
+    struct table_set added;           /* tables that start empty */
+    struct runs runs;                 /* only the new run, with its marks */
+    char *notes;                      /* owned */
     uint64_t rows, bytes;
 
     /* writing */
@@ -128,6 +130,6 @@ void load_write_run(struct offload *w);
 /* Ends the current load if it is that of `run` or an older one and shares a table with `of`; its
  * done gets STOPPED. *tables: tables that may have images of it in the store. False: a step is in
  * progress, try again when it is done. */
-bool load_call_off(struct engine *g, uint64_t run, uint64_t of, uint64_t *tables);
+bool load_call_off(struct engine *g, uint64_t run, struct table_set of, struct table_set *tables);
 
 #endif

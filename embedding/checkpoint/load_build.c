@@ -50,10 +50,11 @@ static int match(struct build *b, struct err *e)
     struct load *l = b->l;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         b->l->from[i] = UINT32_MAX;
-        if (!(l->existing >> i & 1) || (l->asked != 0 && !(l->asked >> i & 1)))
+        if (!table_set_has(&l->existing, i) ||
+            (table_set_any(l->asked) && !table_set_has(&l->asked, i)))
             continue;
         b->l->from[i] = checkpoint_find(b->l->checkpoint, l->schema[i].name);
-        bool empty = l->untouched >> i & 1;
+        bool empty = table_set_has(&l->untouched, i);
         if (!empty && b->l->from[i] != UINT32_MAX)
             return err_set(e, SHOAL_E_EXISTS,
                            "table %s has been trained here already, or was there at a restore; a "
@@ -61,13 +62,14 @@ static int match(struct build *b, struct err *e)
                            "drops the tables of the job's space for good, and no other ones",
                            l->schema[i].name);
         if (b->l->from[i] != UINT32_MAX)
-            l->filled |= 1ull << i;
+            table_set_add(&l->filled, i);
         else if (empty)
-            l->added |= 1ull << i;
+            table_set_add(&l->added, i);
     }
-    SHOAL_ASSERT((l->filled & l->added) == 0 && ((l->filled | l->added) & ~l->existing) == 0);
+    SHOAL_ASSERT(!table_set_meet(l->filled, l->added) &&
+                 table_set_within(table_set_or(l->filled, l->added), l->existing));
 
-    if (l->filled != 0)
+    if (table_set_any(l->filled))
         return 0;
 
     return err_set(e, SHOAL_E_NO_TABLE,
@@ -88,15 +90,16 @@ static int say(struct build *b, struct err *e)
 {
     struct load *l = b->l;
     struct table_schema *to = calloc(LIMIT_TABLES, sizeof *to);
-    uint64_t without = 0;
+    const struct table_set taken = table_set_or(l->filled, l->added);
+    struct table_set without = TABLE_SET_NONE; /* by index in `to` */
     uint32_t count = 0;
     if (to == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory to load %s", l->path);
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        if ((l->filled | l->added) >> i & 1) {
-            without |= (uint64_t)is_left_out(l, i) << count;
-            to[count++] = l->schema[i];
-        }
+    TABLE_SET_EACH (t, &taken) {
+        if (is_left_out(l, t))
+            table_set_add(&without, count);
+        to[count++] = l->schema[t];
+    }
     int rc = checkpoint_translation(b->l->checkpoint, to, count, without, &l->notes, e);
     free(to);
     return rc;
@@ -107,20 +110,21 @@ static int make(struct build *b, struct err *e)
     struct load *l = b->l;
     const struct checkpoint_facts *f = checkpoint_facts(b->l->checkpoint);
     struct run *run;
-    uint64_t tables = l->added;
+    const struct table_set taken = table_set_or(l->filled, l->added);
+    struct table_set tables = l->added;
     int rc = 0;
-    SHOAL_ASSERT(l->runs.count == 0 && l->filled != 0);
+    SHOAL_ASSERT(l->runs.count == 0 && table_set_any(l->filled));
     for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++) {
-        if ((l->filled | l->added) >> i & 1)
+        if (table_set_has(&taken, i))
             rc = table_new(&l->schema[i], l->arena, &l->made[i], e);
-        if (l->filled >> i & 1) /* a table still does not count if the run did not push to it */
-            tables |=
-                (f->run_tables >> checkpoint_table(b->l->checkpoint, b->l->from[i])->table & 1)
-                << i;
+        /* a table still does not count if the run did not push to it */
+        if (table_set_has(&l->filled, i) &&
+            table_set_has(&f->run_tables, checkpoint_table(b->l->checkpoint, b->l->from[i])->table))
+            table_set_add(&tables, i);
     }
     uint32_t lanes = f->lanes, mode = f->mode;
     if (l->lanes > 0) { /* the run pushes to skipped tables, too */
-        tables = l->filled | l->added | (l->asked & l->existing);
+        tables = table_set_or(taken, table_set_and(l->asked, l->existing));
         lanes = l->lanes;
         mode = l->mode;
     }
@@ -146,7 +150,7 @@ static bool want(struct build *b, uint32_t part)
     const struct load *l = b->l;
     bool any = false;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
-        if (!(l->filled >> i & 1))
+        if (!table_set_has(&l->filled, i))
             continue;
         const struct table_schema *s = checkpoint_table(b->l->checkpoint, b->l->from[i]);
         for (uint32_t k = 0; k < 1u << s->tablet_bits; k++) {
@@ -253,7 +257,7 @@ static int take_part(struct build *b, uint32_t part, struct err *e)
     SHOAL_ASSERT(rc != 0 || from != NULL || b->l->lanes > 0);
     SHOAL_ASSERT(part < checkpoint_facts(b->l->checkpoint)->parts);
     for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++)
-        if (b->l->filled >> i & 1)
+        if (table_set_has(&b->l->filled, i))
             rc = take_tablets(b, from, i, e);
     runs_free(&runs);
     return rc;
@@ -265,8 +269,8 @@ static int mark_added(struct build *b)
 {
     struct load *l = b->l;
     SHOAL_ASSERT(l->runs.count == 1 && l->runs.run[0]->id == l->run);
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        for (uint32_t k = 0; (l->added >> i & 1) && k < 1u << l->schema[i].tablet_bits; k++)
+    TABLE_SET_EACH (i, &l->added)
+        for (uint32_t k = 0; k < 1u << l->schema[i].tablet_bits; k++)
             for (uint32_t lane = 0; l->led[i][k] && lane < l->runs.run[0]->lanes; lane++)
                 if (marks_set(l->runs.run[0]->marks, lane, i, 1u << l->schema[i].tablet_bits, k,
                               checkpoint_mark(b->l->checkpoint, lane)) != 0)
@@ -299,7 +303,7 @@ static void lay_out(struct load *l)
 {
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         l->first[i + 1] = l->first[i];
-        if (!(l->filled >> i & 1))
+        if (!table_set_has(&l->filled, i))
             continue;
         const struct table_schema *from = checkpoint_table(l->checkpoint, l->from[i]),
                                   *to = &l->schema[i];
@@ -437,16 +441,15 @@ void load_build_run(struct offload *w)
 
 /* ---- to the store ---- */
 
+/* value: (STORED_LOAD_BYTES); the item borrows it. */
 static void make_marker(const struct engine *g, bool under_way, struct store_item *item,
-                        struct stored_load *marker)
+                        char *value)
 {
-    *marker = (struct stored_load){.run = load_of(g)->run,
-                                   .tables = load_of(g)->filled | load_of(g)->added,
-                                   .under_way = under_way};
-    stored_load_seal(marker);
-    stored_load_key(marker->tables, item);
-    item->value = marker;
-    item->value_bytes = sizeof *marker;
+    const struct stored_load marker = {.run = load_of(g)->run,
+                                       .tables =
+                                           table_set_or(load_of(g)->filled, load_of(g)->added),
+                                       .under_way = under_way};
+    stored_load_write(&marker, value, item);
 }
 
 /* The place of a tablet here. */
@@ -519,9 +522,9 @@ static int write_images(struct engine *g, struct err *e)
 static int write_seal(struct engine *g, struct err *e)
 {
     struct store_item item[2];
-    struct stored_load marker;
+    char marker[STORED_LOAD_BYTES];
     SHOAL_ASSERT(load_of(g)->control_bytes > 0 && load_all_built(load_of(g)));
-    make_marker(g, false, &item[0], &marker);
+    make_marker(g, false, &item[0], marker);
     stored_control_key(&item[1]);
     item[1].value = load_of(g)->control;
     item[1].value_bytes = load_of(g)->control_bytes;
@@ -532,13 +535,13 @@ void load_write_run(struct offload *work)
 {
     struct load_write *w = container_of(work, struct load_write, work);
     struct store_item item;
-    struct stored_load marker;
+    char marker[STORED_LOAD_BYTES];
     SHOAL_ASSERT(w->sync.count > 0); /* 4 */
     /* load.c, 3: the marker was written before the first image */
     SHOAL_ASSERT(!w->seal || !w->marked);
     int rc = flush_sync(w->g, &w->sync, &w->err);
     if (rc == 0 && w->marked) {
-        make_marker(w->g, true, &item, &marker);
+        make_marker(w->g, true, &item, marker);
         rc = store_write(w->g->store, &item, 1, &w->err);
     }
     if (rc == 0 && w->seal) {

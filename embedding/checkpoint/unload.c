@@ -33,8 +33,9 @@
 struct unload {
     struct engine_job job;
     /* a load that shares no table with `of` belongs to another job */
-    uint64_t run, of;
-    uint64_t tables; /* tables whose images may be in the store */
+    uint64_t run;
+    struct table_set of;
+    struct table_set tables; /* tables whose images may be in the store */
     bool working;
     engine_load_drop_done done;
     void *context;
@@ -44,7 +45,8 @@ struct unload_work {
     struct offload work; /* first */
     struct engine *g;    /* borrowed */
     struct journal_sync sync;
-    uint64_t run, tables;
+    uint64_t run;
+    struct table_set tables;
     int status;
     struct err err;
 };
@@ -66,7 +68,7 @@ static void finish(struct engine *g, int status, const char *text)
 {
     struct unload *u = unload_of(g);
     engine_job_end(g, JOB_UNLOAD);
-    g->loading = 0;
+    g->loading = TABLE_SET_NONE;
     u->done(u->context, status, text);
     free(u);
 }
@@ -76,13 +78,11 @@ static void finish(struct engine *g, int status, const char *text)
 static int clear(struct unload_work *w)
 {
     struct store *s = w->g->store;
-    struct stored_load marker = {.run = w->run, .tables = w->tables, .under_way = true};
+    const struct stored_load marker = {.run = w->run, .tables = w->tables, .under_way = true};
+    char value[STORED_LOAD_BYTES];
     struct store_item item;
-    SHOAL_ASSERT(w->tables != 0 && w->sync.count > 0);
-    stored_load_seal(&marker);
-    stored_load_key(marker.tables, &item);
-    item.value = &marker;
-    item.value_bytes = sizeof marker;
+    SHOAL_ASSERT(table_set_any(w->tables) && w->sync.count > 0);
+    stored_load_write(&marker, value, &item);
     int rc = store_write(s, &item, 1, &w->err);
     if (rc == 0)
         rc = flush_sync(w->g, &w->sync, &w->err);
@@ -101,12 +101,12 @@ static void clear_run(struct offload *work)
 
 /* ---- taken out ---- */
 
-static int empty_tables(struct engine *g, uint64_t tables, struct err *e)
+static int empty_tables(struct engine *g, struct table_set tables, struct err *e)
 {
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         struct engine_table *t = &g->table[i];
         struct table *fresh;
-        if (!(tables >> i & 1) || t->table == NULL)
+        if (!table_set_has(&tables, i) || t->table == NULL)
             continue;
         int rc = table_new(table_schema_of(t->table), g->arena, &fresh, e);
         if (rc != 0)
@@ -142,13 +142,13 @@ static void take_out(struct engine *g)
     struct err e = {0};
     SHOAL_ASSERT(!g->flush.busy && g->job[JOB_LOAD] == NULL);
     int rc = empty_tables(g, u->tables, &e);
-    g->loading = 0;
+    g->loading = TABLE_SET_NONE;
     if (rc == 0)
         rc = loads_forget(g, &e);
     engine_refresh_marks(g);
     if (rc == 0)
         rc = engine_run_drop(g, u->run, &e);
-    if (rc == 0 && u->tables != 0)
+    if (rc == 0 && table_set_any(u->tables))
         log_info("what a checkpoint brought for run %" PRIu64
                  " is gone again: the tables are empty",
                  u->run);
@@ -166,7 +166,7 @@ static void clear_done(struct offload *work)
     journal_sync_end(g->journal, &w->sync, &ignored);
     if (work->cancelled)
         return;
-    SHOAL_ASSERT(unload_of(g)->working && g->loading == w->tables);
+    SHOAL_ASSERT(unload_of(g)->working && table_set_equal(g->loading, w->tables));
     if (w->status != 0) {
         engine_fail(g, &w->err);
         finish(g, w->status, w->err.text);
@@ -178,7 +178,8 @@ static void clear_done(struct offload *work)
 
 static void clear_start(struct engine *g)
 {
-    SHOAL_ASSERT(unload_of(g)->tables != 0 && !unload_of(g)->working && g->loading == 0);
+    SHOAL_ASSERT(table_set_any(unload_of(g)->tables) && !unload_of(g)->working &&
+                 !table_set_any(g->loading));
     struct unload_work *w = calloc(1, sizeof *w);
     if (w == NULL)
         return; /* the next step tries again */
@@ -206,13 +207,13 @@ static bool trained(const struct engine *g, const struct engine_loaded *l)
     return false;
 }
 
-int engine_runs_drop_below(struct engine *g, uint64_t below, uint64_t tables, struct err *e)
+int engine_runs_drop_below(struct engine *g, uint64_t below, struct table_set tables, struct err *e)
 {
     /* a run that moves to this place was checked already */
     for (uint32_t i = g->runs.count; i-- > 0;) {
         const struct run *run = g->runs.run[i];
         const struct engine_loaded *l = load_done_for(g, run->id);
-        if (run->ghost || run->id >= below || (run->tables & tables) == 0 ||
+        if (run->ghost || run->id >= below || !table_set_meet(run->tables, tables) ||
             (l != NULL && !trained(g, l)))
             continue;
         int rc = engine_run_drop(g, run->id, e);
@@ -226,9 +227,9 @@ static void choose(struct engine *g, struct unload *u)
 {
     for (uint32_t i = 0; i < g->loads; i++) {
         struct engine_loaded *l = &g->loaded[i];
-        l->leaving = l->run <= u->run && (l->tables & u->of) != 0 && !trained(g, l);
+        l->leaving = l->run <= u->run && table_set_meet(l->tables, u->of) && !trained(g, l);
         if (l->leaving)
-            u->tables |= l->tables;
+            u->tables = table_set_or(u->tables, l->tables);
     }
 }
 
@@ -241,11 +242,11 @@ static void unload_step(struct engine *g)
         return; /* a load of another job comes first: the store has one marker */
     choose(g, u);
     struct err e = {0};
-    if (u->tables != 0 && g->tail != NULL && engine_base_mark(g, &e) != 0) {
+    if (table_set_any(u->tables) && g->tail != NULL && engine_base_mark(g, &e) != 0) {
         finish(g, e.code, e.text);
         return;
     }
-    if (u->tables != 0 && g->store != NULL)
+    if (table_set_any(u->tables) && g->store != NULL)
         clear_start(g);
     else
         take_out(g);
@@ -253,8 +254,8 @@ static void unload_step(struct engine *g)
 
 static const struct engine_job_ops unload_job = {unload_step, NULL, NULL, unload_close};
 
-int engine_load_drop(struct engine *g, uint64_t run, uint64_t tables, engine_load_drop_done done,
-                     void *context, struct err *e)
+int engine_load_drop(struct engine *g, uint64_t run, struct table_set tables,
+                     engine_load_drop_done done, void *context, struct err *e)
 {
     if (g->broken)
         return err_set(e, SHOAL_E_IO, "this shard's disk failed; it is restarting");

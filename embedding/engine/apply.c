@@ -334,15 +334,16 @@ static void seen_at(struct run *run, uint64_t sequence)
 static int apply_run_open(struct apply *a, const struct record_header *h, const void *payload,
                           struct err *e)
 {
-    const struct record_run_open *o = payload;
-    struct run *run = runs_find(a->runs, o->run);
+    struct record_run_open o;
+    record_to_run_open(h->kind, payload, &o); /* apply_fits */
+    struct run *run = runs_find(a->runs, o.run);
     if (run == NULL) {
-        if (o->lanes == 0 || o->lanes > LIMIT_LANES || !run_mode_known(o->mode))
+        if (o.lanes == 0 || o.lanes > LIMIT_LANES || !run_mode_known(o.mode))
             return err_set(e, SHOAL_E_CORRUPT, "record %" PRIu64 " opens a run with %u lanes",
-                           h->sequence, o->lanes);
-        int rc = runs_add(a->runs, o->run, o->tables, o->lanes, o->mode, &run);
+                           h->sequence, o.lanes);
+        int rc = runs_add(a->runs, o.run, o.tables, o.lanes, o.mode, &run);
         if (rc != 0)
-            return err_set(e, rc, "no memory to open run %" PRIu64, o->run);
+            return err_set(e, rc, "no memory to open run %" PRIu64, o.run);
         run->ghost = is_past(a, h);
     }
     seen_at(run, h->sequence);
@@ -382,8 +383,8 @@ static int apply_restore(struct apply *a, const struct record_header *h, const v
                          struct err *e)
 {
     struct record_restore r;
-    memcpy(&r, payload, sizeof r);
-    r.existing &= ~apply_spared(a, h); /* 3 */
+    record_to_restore(h->kind, payload, &r);                     /* apply_fits */
+    r.existing = table_set_less(r.existing, apply_spared(a, h)); /* 3 */
     return a->ops->restore(a, &r, h->sequence, is_past(a, h), e);
 }
 
@@ -402,7 +403,7 @@ int apply_restored_run(struct runs *runs, const struct record_restore *record, u
     seen_at(run, sequence);
     for (uint32_t i = runs->count; i-- > 0;) {
         struct run *other = runs->run[i];
-        bool shares = (other->tables & record->existing) != 0;
+        bool shares = table_set_meet(other->tables, record->existing);
         if (other != run && shares && (!past || (other->ghost && other->seen < sequence)) &&
             runs_end(runs, other, sequence - 1, sequence) != 0)
             return SHOAL_E_NOMEM;
@@ -504,10 +505,10 @@ struct kind {
 static const struct kind kinds[] = {
     [RECORD_PUSH] = {"push", 0, true, false, apply_push},
     [RECORD_TABLE] = {"table", 0, true, true, apply_schema},
-    [RECORD_RUN_OPEN] = {"run open", sizeof(struct record_run_open), false, true, apply_run_open},
+    [RECORD_RUN_OPEN] = {"run open", RECORD_RUN_OPEN_BYTES, false, true, apply_run_open},
     [RECORD_RUN_DROP] = {"run drop", sizeof(struct record_run_drop), false, true, apply_run_drop},
     [RECORD_FENCE] = {"fence", sizeof(struct record_fence), false, true, apply_fence},
-    [RECORD_RESTORE] = {"restore", sizeof(struct record_restore), false, true, apply_restore},
+    [RECORD_RESTORE] = {"restore", RECORD_RESTORE_BYTES, false, true, apply_restore},
     [RECORD_KEYS] = {"keys", sizeof(struct record_keys), true, false, apply_keys},
     [RECORD_TERM] = {"term", sizeof(struct record_term), false, true, apply_term},
     [RECORD_BASE] = {"base", 0, false, false, apply_nothing},
@@ -517,6 +518,9 @@ static const struct kind kinds[] = {
     [RECORD_TABLET_OUT] = {"tablet out", sizeof(struct record_tablet_out), true, false, moved_out},
     [RECORD_ASSIGN] = {"assign", 1, true, false, apply_push},
     [RECORD_ROWS] = {"rows", sizeof(uint64_t) + sizeof(float), true, false, apply_push},
+    [RECORD_RUN_OPEN_FAR] = {"run open", sizeof(struct record_run_open), false, true,
+                             apply_run_open},
+    [RECORD_RESTORE_FAR] = {"restore", sizeof(struct record_restore), false, true, apply_restore},
 };
 
 bool apply_fits(const struct record_header *h)
@@ -525,54 +529,64 @@ bool apply_fits(const struct record_header *h)
     return k->least ? h->payload_bytes >= k->bytes : h->payload_bytes == k->bytes;
 }
 
-static uint64_t bit_of(uint64_t table)
+static struct table_set set_of(uint32_t table)
 {
-    return table < LIMIT_TABLES ? UINT64_C(1) << table : 0;
+    return table < LIMIT_TABLES ? table_set_one(table) : TABLE_SET_NONE;
 }
 
-static uint64_t table_of_schema(const struct record_header *h, const void *payload)
+static struct table_set table_of_schema(const struct record_header *h, const void *payload)
 {
     struct table_schema s;
     struct err e;
-    return record_schema_read(payload, h->payload_bytes, &s, &e) == 0 ? bit_of(s.table) : 0;
+    if (record_schema_read(payload, h->payload_bytes, &s, &e) != 0)
+        return TABLE_SET_NONE;
+    return set_of(s.table);
 }
 
-/* The tables that a record is about, a bit each; 0: it is about none, or is passed over by another
- * rule. */
-static uint64_t tables_of(const struct record_header *h, const void *payload)
+/* The tables that a record is about; none: it is passed over by another rule, or is about none. */
+static struct table_set tables_of(const struct record_header *h, const void *payload)
 {
+    struct record_run_open o;
+    struct record_restore r;
     switch (h->kind) {
     case RECORD_PUSH:
     case RECORD_ASSIGN:
     case RECORD_ROWS:
-        return bit_of(h->table);
+        return set_of(h->table);
     case RECORD_TABLE:
         return table_of_schema(h, payload);
     case RECORD_KEYS:
-        return bit_of(((const struct record_keys *)payload)->table);
+        return set_of(((const struct record_keys *)payload)->table);
     case RECORD_RUN_OPEN:
-        return ((const struct record_run_open *)payload)->tables;
+    case RECORD_RUN_OPEN_FAR:
+        record_to_run_open(h->kind, payload, &o);
+        return o.tables;
     case RECORD_RESTORE:
-        return ((const struct record_restore *)payload)->tables;
+    case RECORD_RESTORE_FAR:
+        record_to_restore(h->kind, payload, &r);
+        return r.tables;
     case RECORD_TABLET_IN:
-        return bit_of(((const struct record_tablet_in *)payload)->table);
+        return set_of(((const struct record_tablet_in *)payload)->table);
     default: /* of a run that is over; or RECORD_TABLET_OUT, of several tables (moved.c) */
-        return 0;
+        return TABLE_SET_NONE;
     }
 }
 
-uint64_t apply_spared(const struct apply *a, const struct record_header *h)
+struct table_set apply_spared(const struct apply *a, const struct record_header *h)
 {
-    return a->live ? 0 : a->but | runs_gone(a->runs, h->sequence);
+    if (a->live)
+        return TABLE_SET_NONE;
+    return table_set_or(a->but, runs_gone(a->runs, h->sequence));
 }
 
 /* True when the record does nothing to any table that it is about. */
 static bool is_spared(const struct apply *a, const struct record_header *h, const void *payload)
 {
-    uint64_t spared = apply_spared(a, h), tables = 0;
-    if (spared != 0)
-        tables = tables_of(h, payload);
-    return tables != 0 && (tables & ~spared) == 0;
+    const struct table_set spared = apply_spared(a, h);
+    if (!table_set_any(spared))
+        return false;
+    const struct table_set tables = tables_of(h, payload);
+    return table_set_any(tables) && table_set_within(tables, spared);
 }
 
 int apply_record(struct apply *a, const struct journal_record *r, struct err *e)

@@ -54,8 +54,8 @@ struct apply {
     bool kept;
     /* (tablets): the tablet includes records up to this one; UINT64_MAX: not wanted */
     uint64_t *base[LIMIT_TABLES];
-    /* tables (a bit each) whose records are passed over: another one may have the number by now */
-    uint64_t but;
+    /* tables whose records are passed over: another one may have the number by now */
+    struct table_set but;
     uint64_t control; /* the control state includes records up to this one */
     uint64_t floor;   /* every tablet includes records up to this one */
     uint64_t changed; /* out: keys of a KEYS record that had another name before */
@@ -64,9 +64,9 @@ struct apply {
 /* Applies one record. CORRUPT (it does not fit the state here), SCHEMA, NOMEM, or the error of an
  * op. */
 int apply_record(struct apply *a, const struct journal_record *r, struct err *e);
-/* Returns the tables (a bit each) to which a record does nothing: it is from before they were
- * dropped, or they are passed over. */
-uint64_t apply_spared(const struct apply *a, const struct record_header *h);
+/* Returns the tables to which a record does nothing: it is from before they were dropped, or they
+ * are passed over. */
+struct table_set apply_spared(const struct apply *a, const struct record_header *h);
 /* True when the payload has the size that its kind has. */
 bool apply_fits(const struct record_header *h);
 /* Makes or checks a table of a control state. SCHEMA: another one is there. */

@@ -82,7 +82,7 @@ static int check_trains(const struct engine *g, const struct table_schema *s, st
 {
     for (uint32_t i = 0; i < g->runs.count; i++) { /* 4 */
         const struct run *run = g->runs.run[i];
-        if (!run->ghost && (run->tables >> s->table & 1) != 0)
+        if (!run->ghost && table_set_has(&run->tables, s->table))
             return err_set(e, SHOAL_E_OLD_RUN,
                            "run %" PRIu64
                            " trains in table %s: rows are assigned when its job is over",

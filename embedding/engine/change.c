@@ -101,7 +101,7 @@ int change_ready(struct engine *g, const struct table_schema *is, struct err *e)
     if (change == SCHEMA_AGES && table_cold_was(t->table))
         return refuse(table_schema_of(t->table), what, ", and rows in the store age by what it was",
                       e);
-    if (g->job[JOB_LOAD] != NULL || g->job[JOB_UNLOAD] != NULL || g->loading != 0)
+    if (g->job[JOB_LOAD] != NULL || g->job[JOB_UNLOAD] != NULL || table_set_any(g->loading))
         return err_set(e, SHOAL_E_BUSY, "a checkpoint is being loaded; ask again");
     if (g->pending > 0 || g->holding || g->cut_busy)
         return err_set(e, SHOAL_E_AGAIN, "pushes or a cut are under way; ask again");
@@ -123,8 +123,8 @@ int change_check_cut(const struct engine *g, const struct cut_facts *facts, stru
 {
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         const struct table *t = g->table[i].table;
-        if (t != NULL && (facts->existing & facts->tables) >> i & 1 && g->journal != NULL &&
-            table_past(t)->sequence > facts->sequence)
+        if (t != NULL && table_set_has(&facts->existing, i) && table_set_has(&facts->tables, i) &&
+            g->journal != NULL && table_past(t)->sequence > facts->sequence)
             return refuse_cut(t, facts, e);
     }
     return 0;

@@ -46,8 +46,8 @@
 
 struct clear {
     struct engine_job job;
-    uint64_t number; /* the job's number */
-    uint64_t tables; /* a bit for each that goes, by number */
+    uint64_t number;         /* the job's number */
+    struct table_set tables; /* those that go */
     uint64_t sequence;
     struct arena *arena; /* owned: for the rows to come, if no table stays */
     struct runs after;   /* its lists are owned; the runs that stay are the engine's */
@@ -85,20 +85,11 @@ static const struct engine_job_ops clear_job = {NULL, NULL, NULL, clear_free};
 
 /* ---- taken out, on the loop ---- */
 
-/* The tables that are here, a bit each. */
-static uint64_t tables_here(const struct engine *g)
-{
-    uint64_t here = 0;
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        here |= (uint64_t)(g->table[i].table != NULL) << i;
-    return here;
-}
-
 /* Frees the rows of loads whose tables are gone. */
-static void loads_free(struct engine *g, uint64_t here)
+static void loads_free(struct engine *g, struct table_set here)
 {
     for (uint32_t i = g->loads; i-- > 0;)
-        if ((g->loaded[i].tables & here) == 0) {
+        if (!table_set_meet(g->loaded[i].tables, here)) {
             arena_free(g->loaded[i].arena);
             g->loaded[i] = g->loaded[--g->loads];
         }
@@ -110,11 +101,11 @@ static void tables_free(struct engine *g, struct clear *c)
     tier->written = false;
     tier_stay(g); /* tables that go have marks of rows that were to leave */
     engine_whole_free(g);
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        if ((c->tables >> i & 1) != 0 && g->table[i].table != NULL)
-            table_free(engine_table_take(g, i));
-    loads_free(g, tables_here(g));
-    if (tables_here(g) == 0) {
+    TABLE_SET_EACH (t, &c->tables)
+        if (g->table[t].table != NULL)
+            table_free(engine_table_take(g, t));
+    loads_free(g, g->here);
+    if (!table_set_any(g->here)) {
         arena_free(g->arena);
         g->arena = c->arena;
         c->arena = NULL;
@@ -125,12 +116,12 @@ static void tables_free(struct engine *g, struct clear *c)
     fetch_forget(g); /* requests for rows of other tables ask again */
 }
 
-static void flush_clear(struct engine *g, uint64_t tables)
+static void flush_clear(struct engine *g, struct table_set tables)
 {
     struct flush_state *f = &g->flush;
     f->items = f->bytes = 0;
     for (uint32_t i = f->stale_count; i-- > 0;)
-        if ((tables >> f->stale[i].table & 1) != 0)
+        if (table_set_has(&tables, f->stale[i].table))
             f->stale[i] = f->stale[--f->stale_count];
     f->table = f->tablet = 0;
     if (g->store != NULL)
@@ -138,13 +129,14 @@ static void flush_clear(struct engine *g, uint64_t tables)
 }
 
 /* True for a cut whose tables all go, of those that are here: no other job's. */
-static bool cut_goes(struct engine *g, uint64_t cut, uint64_t tables)
+static bool cut_goes(struct engine *g, uint64_t cut, struct table_set tables)
 {
-    return tables == UINT64_MAX || run_goes(engine_cut_tables(g, cut), tables, tables_here(g));
+    return table_set_equal(tables, TABLE_SET_ALL) ||
+           run_goes(engine_cut_tables(g, cut), tables, g->here);
 }
 
 /* Drops the cuts that go. A cut that a record still names is deleted later. */
-static void cuts_drop(struct engine *g, uint64_t tables)
+static void cuts_drop(struct engine *g, struct table_set tables)
 {
     uint64_t cut[CUTS_MOST];
     uint32_t count = engine_cuts(g, cut, CUTS_MOST);
@@ -154,7 +146,7 @@ static void cuts_drop(struct engine *g, uint64_t tables)
 }
 
 /* Forgets restores of cuts that go: their records concern no table any more. */
-static void refs_forget(struct engine *g, uint64_t tables)
+static void refs_forget(struct engine *g, struct table_set tables)
 {
     for (uint32_t i = g->ref_count; i-- > 0;)
         if (cut_goes(g, g->ref[i].cut, tables))
@@ -171,7 +163,7 @@ static int journal_clear(struct engine *g, struct err *e)
     if (rc != 0)
         return rc;
     flush_trim(g);
-    if (g->archive != NULL && tables_here(g) == 0)
+    if (g->archive != NULL && !table_set_any(g->here))
         archive_clear(g->archive);
     return 0;
 }
@@ -189,7 +181,9 @@ static void take_out(struct engine *g)
 {
     struct clear *c = clear_of(g);
     struct err e = {0};
-    uint64_t job = c->number, tables = c->tables;
+    const struct table_set tables = c->tables;
+    uint64_t job = c->number;
+    char text[TABLE_SET_TEXT];
     engine_clear_done done = c->done;
     void *context = c->context;
     SHOAL_ASSERT(g->sequence == c->sequence && g->committed == g->sequence); /* 3 */
@@ -207,8 +201,9 @@ static void take_out(struct engine *g)
     space_back(g);
     space_reclaim_begin(g);
     space_look(g);
-    log_info("%s: the tables 0x%016" PRIx64 " that were here before job %" PRIu64 " are gone",
-             g->dir == NULL ? "memory" : g->dir, tables, job);
+    table_set_text(tables, text);
+    log_info("%s: the tables %s that were here before job %" PRIu64 " are gone",
+             g->dir == NULL ? "memory" : g->dir, text, job);
     done(context, e.code, e.text);
     if (g->options.on_fetched != NULL)
         g->options.on_fetched(g->options.context);
@@ -218,10 +213,10 @@ static void take_out(struct engine *g)
 
 static int decide(struct clear_work *w)
 {
-    struct store_item item[2] = {{.value = w->control, .value_bytes = w->control_bytes},
-                                 {.value = &w->marker, .value_bytes = sizeof w->marker}};
+    struct store_item item[2] = {{.value = w->control, .value_bytes = w->control_bytes}};
+    char value[STORED_LOAD_BYTES];
     stored_control_key(&item[0]);
-    stored_load_key(w->marker.tables, &item[1]);
+    stored_load_write(&w->marker, value, &item[1]);
     int rc = flush_sync(w->g, &w->sync, &w->err);
     if (rc == 0)
         rc = store_write(w->g->store, item, 2, &w->err);
@@ -238,7 +233,7 @@ static int tidy(struct clear_work *w)
     if (!w->stays)
         return flush_rewrite(s, &w->err);
     for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++)
-        if ((w->marker.tables >> i & 1) != 0)
+        if (table_set_has(&w->marker.tables, i))
             rc = flush_tidy_table(s, i, &w->err);
     return rc;
 }
@@ -281,7 +276,7 @@ static int control_prepare(const struct engine *g, struct clear_work *w)
                                        g->terms};
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         stay[i] = NULL;
-        if ((c->tables >> i & 1) == 0)
+        if (!table_set_has(&c->tables, i))
             stay[i] = g->table[i].table;
         w->stays |= stay[i] != NULL;
     }
@@ -298,8 +293,7 @@ static int work_begin(struct engine *g, struct err *e)
         return err_set(e, SHOAL_E_NOMEM, "no memory to drop what is here");
     }
     w->g = g;
-    w->marker = (struct stored_load){.run = c->number, .tables = c->tables, .under_way = 1};
-    stored_load_seal(&w->marker);
+    w->marker = (struct stored_load){.run = c->number, .tables = c->tables, .under_way = true};
     journal_sync_peek(g->journal, &w->sync);
     g->flush.busy = true; /* the store has one user at a time */
     engine_work(g, &w->work, clear_run, clear_done);
@@ -309,11 +303,11 @@ static int work_begin(struct engine *g, struct err *e)
 /* ---- beginning ---- */
 
 /* Refuses tables of a run that pushes to others, too: one of a release that knew one space. */
-static int check_runs(const struct engine *g, uint64_t tables, struct err *e)
+static int check_runs(const struct engine *g, struct table_set tables, struct err *e)
 {
     for (uint32_t i = 0; i < g->runs.count; i++) {
         const struct run *run = g->runs.run[i];
-        if ((run->tables & tables) != 0 && !run_goes(run->tables, tables, tables_here(g)))
+        if (table_set_meet(run->tables, tables) && !run_goes(run->tables, tables, g->here))
             return err_set(e, SHOAL_E_BUSY,
                            "run %" PRIu64 " is open, and pushes to other tables too; ask again",
                            run->id);
@@ -321,7 +315,7 @@ static int check_runs(const struct engine *g, uint64_t tables, struct err *e)
     return 0;
 }
 
-static int check_quiet(struct engine *g, uint64_t job, uint64_t tables, struct err *e)
+static int check_quiet(struct engine *g, uint64_t job, struct table_set tables, struct err *e)
 {
     uint64_t newest = runs_newest(&g->runs, tables);
     if (g->broken)
@@ -348,13 +342,13 @@ static int check_quiet(struct engine *g, uint64_t job, uint64_t tables, struct e
     return flush_settle(g, e);
 }
 
-int engine_clear(struct engine *g, uint64_t job, uint64_t tables, engine_clear_done done,
+int engine_clear(struct engine *g, uint64_t job, struct table_set tables, engine_clear_done done,
                  void *context, struct err *e)
 {
-    if (job == 0 || tables == 0)
+    if (job == 0 || !table_set_any(tables))
         return err_set(e, SHOAL_E_MALFORMED, "job 0 is none, or no table is to go");
-    const uint64_t left = runs_uncleared(&g->runs, tables, job);
-    if (left == 0) { /* 2 */
+    const struct table_set left = runs_uncleared(&g->runs, tables, job);
+    if (!table_set_any(left)) { /* 2 */
         done(context, 0, "");
         return 0;
     }
@@ -365,7 +359,7 @@ int engine_clear(struct engine *g, uint64_t job, uint64_t tables, engine_clear_d
         return rc;
     struct clear *c = calloc(1, sizeof *c);
     if (c == NULL || arena_new(&c->arena) != 0 ||
-        runs_without(&g->runs, left, tables_here(g), job, g->sequence, &c->after) != 0) {
+        runs_without(&g->runs, left, g->here, job, g->sequence, &c->after) != 0) {
         if (c != NULL)
             arena_free(c->arena);
         free(c);

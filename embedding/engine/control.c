@@ -36,7 +36,7 @@ static bool must_last(const struct engine *g, enum record_kind kind)
         return false;
     if (g->options.durability == DURABLE_FSYNC || kind == RECORD_TERM)
         return true;
-    return (kind == RECORD_FENCE || kind == RECORD_RUN_OPEN || kind == RECORD_RUN_DROP);
+    return (kind == RECORD_FENCE || record_opens(kind) || kind == RECORD_RUN_DROP);
 }
 
 /* Journals a control record, with its head in *h; queued pushes before it are written, too. */
@@ -155,7 +155,7 @@ int engine_table_create(struct engine *g, const struct table_schema *schema, str
 }
 
 /* Checks that a run that is not open was not finished before. */
-static int check_over(const struct engine *g, uint64_t run, uint64_t tables, struct err *e)
+static int check_over(const struct engine *g, uint64_t run, struct table_set tables, struct err *e)
 {
     uint64_t newest = runs_newest(&g->runs, tables);
     if (run > newest)
@@ -167,7 +167,7 @@ static int check_over(const struct engine *g, uint64_t run, uint64_t tables, str
 }
 
 int engine_run_open_tables(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mode,
-                           uint64_t tables, struct err *e)
+                           struct table_set tables, struct err *e)
 {
     if (run == 0 || lanes == 0 || lanes > LIMIT_LANES || !run_mode_known(mode))
         return err_set(e, SHOAL_E_MALFORMED, "run %" PRIu64 " with %u lanes, mode %u", run, lanes,
@@ -190,20 +190,23 @@ int engine_run_open_tables(struct engine *g, uint64_t run, uint32_t lanes, uint3
         rc = tier_check_marks(g, run, lanes, tables, e);
     if (rc != 0)
         return rc;
-    struct record_run_open r = {.run = run, .tables = tables, .lanes = lanes, .mode = mode};
-    return engine_record(g, RECORD_RUN_OPEN, &r, sizeof r, e);
+    struct record_run_open r = {.run = run, .tables = tables, .lanes = lanes, .mode = mode},
+                           payload;
+    size_t bytes;
+    enum record_kind kind = record_of_run_open(&r, &payload, &bytes);
+    return engine_record(g, kind, &payload, bytes, e);
 }
 
 int engine_run_open(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mode, struct err *e)
 {
-    return engine_run_open_tables(g, run, lanes, mode, UINT64_MAX, e);
+    return engine_run_open_tables(g, run, lanes, mode, TABLE_SET_ALL, e);
 }
 
 int engine_run_still(const struct engine *g, uint64_t run, struct err *e)
 {
     if (runs_find(&g->runs, run) != NULL || g->opening == run)
         return 0;
-    int rc = check_over(g, run, UINT64_MAX, e);
+    int rc = check_over(g, run, TABLE_SET_ALL, e);
     if (rc != 0)
         return rc;
     return err_set(e, SHOAL_E_NOT_FOUND,
@@ -299,7 +302,7 @@ int engine_keys_check(const struct engine *g, uint32_t table, enum key_action ac
         return err_set(e, SHOAL_E_AGAIN, "pushes are being applied");
     if (cut_copy_waits(g, table, 0, t->scope.tablets))
         return err_set(e, SHOAL_E_AGAIN, "a cut is being copied; ask again");
-    if (g->loading >> table & 1)
+    if (table_set_has(&g->loading, table))
         return err_set(e, SHOAL_E_BUSY, "table %s is being filled from a checkpoint; ask again",
                        table_schema_of(t->table)->name);
     if (action <= KEY_ALLOW && !table_keys_fit(t->table, count))
@@ -377,7 +380,7 @@ static const char *word_end(const char *colon)
     return NULL;
 }
 
-int engine_fields_take(const struct engine *g, const char *text, uint64_t tables,
+int engine_fields_take(const struct engine *g, const char *text, struct table_set tables,
                        struct engine_fields *out, struct err *e)
 {
     memset(out, 0, sizeof *out);
@@ -393,8 +396,8 @@ int engine_fields_take(const struct engine *g, const char *text, uint64_t tables
             field = strtoul(colon + 1, NULL, 10);
         if (colon == NULL || field >= LIMIT_FIELDS)
             return err_set(e, SHOAL_E_MALFORMED, "fields: \"%.100s\" is no list of them", text);
-        for (uint32_t t = 0; t < LIMIT_TABLES; t++) {
-            if ((tables >> t & 1) == 0 || !is_named(g, t, p, (size_t)(colon - p)))
+        TABLE_SET_EACH (t, &tables) {
+            if (!is_named(g, t, p, (size_t)(colon - p)))
                 continue;
             if (all)
                 memset(out->of[t], 0xff, sizeof out->of[0]);
@@ -411,7 +414,7 @@ static int check_room_beside(const struct engine *g, const struct record_restore
 {
     uint32_t stay = 0;
     for (uint32_t i = 0; i < g->runs.count; i++)
-        stay += !g->runs.run[i]->ghost && (g->runs.run[i]->tables & r->existing) == 0;
+        stay += !g->runs.run[i]->ghost && !table_set_meet(g->runs.run[i]->tables, r->existing);
     if (stay < LIMIT_RUNS)
         return 0;
     return err_set(e, SHOAL_E_BUSY, "%u runs are open; drop one first", LIMIT_RUNS);
@@ -421,7 +424,7 @@ int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
 {
     if (runs_find(&g->runs, run) != NULL)
         return 0; /* only one restore opens a run: this one was here before */
-    if (g->loading != 0)
+    if (table_set_any(g->loading))
         return err_set(e, SHOAL_E_BUSY, "a checkpoint is being loaded; ask again");
     if (run == 0)
         return err_set(e, SHOAL_E_MALFORMED,
@@ -454,10 +457,7 @@ int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
     if (rc != 0)
         return rc;
     /* Tables of other runs stay unchanged, and so do these runs. */
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        if (g->table[i].table != NULL)
-            r.existing |= UINT64_C(1) << i;
-    r.existing &= r.tables;
+    r.existing = table_set_and(g->here, r.tables);
     rc = check_room_beside(g, &r, e);
     if (rc != 0)
         return rc;
@@ -474,7 +474,10 @@ int engine_record_restore(struct engine *g, const struct record_restore *r, stru
         return rc;
     SHOAL_ASSERT(g->pending == 0 && !g->flush.busy && !g->cut_busy);
     struct record_header h;
-    rc = control_journal(g, RECORD_RESTORE, r, sizeof *r, &h, e);
+    struct record_restore payload;
+    size_t bytes;
+    enum record_kind kind = record_of_restore(r, &payload, &bytes);
+    rc = control_journal(g, kind, &payload, bytes, &h, e);
     if (rc != 0)
         return rc;
     struct err failure = {0};
@@ -484,5 +487,5 @@ int engine_record_restore(struct engine *g, const struct record_restore *r, stru
         rc = sync_now(g, &failure);
     if (rc != 0)
         return engine_fail_with(g, &failure, e);
-    return control_apply(g, &h, r, NULL, e);
+    return control_apply(g, &h, &payload, NULL, e);
 }

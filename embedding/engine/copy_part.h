@@ -36,8 +36,10 @@ struct copy_head {
 _Static_assert(sizeof(struct copy_head) == 160, "copy_head is a wire format");
 
 struct copy_load { /* a finished load of the leader */
-    uint64_t run, tables;
+    uint64_t run;
+    struct table_set tables;
 };
+_Static_assert(sizeof(struct copy_load) == 40, "copy_load is a wire format");
 
 struct copy_item {
     uint64_t total, offset;    /* bytes of the item; those that earlier parts have */

@@ -92,7 +92,7 @@ int engine_hold(struct engine *g, uint64_t cut, uint64_t run, uint64_t *sequence
         return SHOAL_E_IO;
     if (run != 0 && of == NULL)
         return SHOAL_E_OLD_RUN;
-    if (g->cut_busy || g->loading != 0 || (g->holding && g->held.cut != cut))
+    if (g->cut_busy || table_set_any(g->loading) || (g->holding && g->held.cut != cut))
         return SHOAL_E_BUSY;
     if (g->pending > 0)
         return SHOAL_E_AGAIN;
@@ -104,13 +104,12 @@ int engine_hold(struct engine *g, uint64_t cut, uint64_t run, uint64_t *sequence
     cut_ahead_end(g);
     g->holding = true;
     g->held = (struct cut_facts){.cut = cut, .sequence = g->sequence};
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        if (g->table[i].table != NULL) {
-            g->held.table_rows[i] = table_rows(g->table[i].table);
-            g->held.table_bytes[i] = flush_whole_bytes(g, i);
-            g->held.rows += g->held.table_rows[i];
-            g->held.existing |= 1ull << i;
-        }
+    g->held.existing = g->here;
+    TABLE_SET_EACH (i, &g->here) {
+        g->held.table_rows[i] = table_rows(g->table[i].table);
+        g->held.table_bytes[i] = flush_whole_bytes(g, i);
+        g->held.rows += g->held.table_rows[i];
+    }
     g->held.sized = true;
     if (of != NULL) {
         SHOAL_ASSERT(of->lanes <= LIMIT_LANES);
@@ -125,7 +124,7 @@ int engine_hold(struct engine *g, uint64_t cut, uint64_t run, uint64_t *sequence
     return 0;
 }
 
-void engine_hold_tables(struct engine *g, uint64_t tables)
+void engine_hold_tables(struct engine *g, struct table_set tables)
 {
     SHOAL_ASSERT(g->holding && g->held.run == 0);
     g->held.tables = tables;

@@ -19,17 +19,18 @@
 #include <stdlib.h>
 
 struct cut_copy {
-    struct engine *g;          /* borrowed */
-    const char *parent, *tmp;  /* borrowed; NULL: the copy stays in memory */
-    struct store *to;          /* owned; NULL: not made yet */
-    void *control;             /* owned; the control state of GO; NULL: a batch has written it */
-    size_t control_bytes;      /* length of the control state */
-    uint64_t sequence, tables; /* bit t: table t existed at GO */
-    uint32_t table, tablet;    /* the next tablet */
-    uint64_t bytes;            /* bytes of images so far */
-    uint64_t room;             /* estimate of their total */
-    uint64_t unflushed;        /* bytes in the store's buffers */
-    bool busy;                 /* a batch is being written */
+    struct engine *g;         /* borrowed */
+    const char *parent, *tmp; /* borrowed; NULL: the copy stays in memory */
+    struct store *to;         /* owned; NULL: not made yet */
+    void *control;            /* owned; the control state of GO; NULL: a batch has written it */
+    size_t control_bytes;     /* length of the control state */
+    uint64_t sequence;
+    struct table_set tables; /* those that existed at GO */
+    uint32_t table, tablet;  /* the next tablet */
+    uint64_t bytes;          /* bytes of images so far */
+    uint64_t room;           /* estimate of their total */
+    uint64_t unflushed;      /* bytes in the store's buffers */
+    bool busy;               /* a batch is being written */
     int status;
     struct err err;
 };
@@ -82,7 +83,7 @@ bool cut_copy_waits(const struct engine *g, uint32_t table, uint32_t first, uint
     if (c == NULL)
         return false;
     SHOAL_ASSERT(count > 0);
-    return (c->tables >> table & 1) && table >= c->table &&
+    return table_set_has(&c->tables, table) && table >= c->table &&
            (table > c->table || first + count > c->tablet);
 }
 
@@ -125,7 +126,7 @@ struct copy_work {
 static bool next(struct cut_copy *c)
 {
     for (; c->table < LIMIT_TABLES; c->table++, c->tablet = 0)
-        if ((c->tables >> c->table & 1) && c->tablet < c->g->table[c->table].scope.tablets)
+        if (table_set_has(&c->tables, c->table) && c->tablet < c->g->table[c->table].scope.tablets)
             return true;
     return false;
 }

@@ -122,12 +122,12 @@ void cut_source_close(struct cut_source *s)
     *s = (struct cut_source){0};
 }
 
-static uint64_t facts_tables(const struct cut_facts *f)
+static struct table_set facts_tables(const struct cut_facts *f)
 {
-    return f->tables != 0 ? f->tables : f->existing;
+    return table_set_any(f->tables) ? f->tables : f->existing;
 }
 
-uint64_t engine_cut_tables(struct engine *g, uint64_t cut)
+struct table_set engine_cut_tables(struct engine *g, uint64_t cut)
 {
     const struct mem_cut *m = cut_mem_find(g, cut);
     if (g->holding && g->held.cut == cut)
@@ -135,13 +135,13 @@ uint64_t engine_cut_tables(struct engine *g, uint64_t cut)
     if (m != NULL)
         return facts_tables(&m->facts);
     if (g->dir == NULL)
-        return UINT64_MAX;
+        return TABLE_SET_ALL;
 
     char dir[LIMIT_PATH];
     struct part part;
     struct err e = {0};
     cut_path(g, cut, "", dir);
-    uint64_t tables = UINT64_MAX;
+    struct table_set tables = TABLE_SET_ALL;
     if (part_read_cut(dir, &part, &e) == 0)
         tables = facts_tables(&part.facts);
     part_free(&part);

@@ -68,19 +68,19 @@ int engine_run_mode(const struct engine *g, uint64_t run, uint32_t *mode, uint32
     return 0;
 }
 
-uint64_t engine_run_tables(const struct engine *g, uint64_t run)
+struct table_set engine_run_tables(const struct engine *g, uint64_t run)
 {
     const struct run *r = runs_find(&g->runs, run);
-    return r == NULL ? 0 : r->tables;
+    return r == NULL ? TABLE_SET_NONE : r->tables;
 }
 
-uint64_t engine_run_counts(const struct engine *g, uint64_t run)
+struct table_set engine_run_counts(const struct engine *g, uint64_t run)
 {
     const struct run *r = runs_find(&g->runs, run);
-    return r == NULL ? 0 : r->tables & ~r->apart;
+    return r == NULL ? TABLE_SET_NONE : table_set_less(r->tables, r->apart);
 }
 
-uint64_t engine_newest_run_of(const struct engine *g, uint64_t tables)
+uint64_t engine_newest_run_of(const struct engine *g, struct table_set tables)
 {
     return runs_newest(&g->runs, tables);
 }

@@ -46,7 +46,7 @@ static int check_push(struct engine *g, const struct push_record *r, struct run 
         return rc;
     if ((*table = engine_slot(g, r->table)) == NULL)
         return err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", r->table);
-    if (g->loading >> r->table & 1) {
+    if (table_set_has(&g->loading, r->table)) {
         g->tier.short_tables = g->loading;
         return err_set(e, SHOAL_E_BUSY, "table %s is being filled from a checkpoint; ask again",
                        table_schema_of((*table)->table)->name);
@@ -137,7 +137,7 @@ static int check_content(const struct engine *g, const struct push_record *r,
 static int check_room(struct engine *g, const struct push_record *r, const struct engine_table *t,
                       bool shared, struct err *e)
 {
-    g->tier.short_tables = UINT64_MAX;
+    g->tier.short_tables = TABLE_SET_ALL;
     if (cut_copy_waits(g, r->table, r->tablet_first, r->tablet_count))
         return err_set(e, SHOAL_E_BUSY,
                        "a cut is being copied, and not all of tablets %u + %u of table %s are; ask "

@@ -61,6 +61,8 @@ struct table *engine_table_take(struct engine *g, uint32_t table)
     SHOAL_ASSERT(table < LIMIT_TABLES && !g->flush.busy);
     struct table *t = g->table[table].table;
     g->table[table].table = NULL;
+    table_set_remove(&g->here, table);
+    g->tier.beside_of[table] = 0;
     table_release(&g->table[table]);
     runs_dense_set(&g->runs, table, false);
     rows_bound(g);
@@ -84,9 +86,7 @@ static void scope_fill(const struct engine *g, struct engine_table *t)
 int engine_overlap(struct engine *g, const struct table_schema *s, struct err *e)
 {
     uint64_t first = s->tablet_first, end = first + (1u << s->tablet_bits);
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
-        if (g->table[i].table == NULL)
-            continue;
+    TABLE_SET_EACH (i, &g->here) {
         const struct table_schema *other = table_schema_of(g->table[i].table);
         uint64_t other_first = other->tablet_first,
                  other_end = other_first + (1u << other->tablet_bits);
@@ -100,9 +100,8 @@ int engine_overlap(struct engine *g, const struct table_schema *s, struct err *e
 void engine_refresh_marks(struct engine *g)
 {
     for (uint32_t i = 0; i < g->runs.count; i++)
-        for (uint32_t table = 0; table < LIMIT_TABLES; table++)
-            if (g->table[table].table != NULL)
-                run_refresh(g->runs.run[i], table, &g->table[table].scope);
+        TABLE_SET_EACH (table, &g->here)
+            run_refresh(g->runs.run[i], table, &g->table[table].scope);
 }
 
 int engine_table_add(struct engine *g, const struct table_schema *s, struct err *e)
@@ -126,6 +125,7 @@ int engine_table_add(struct engine *g, const struct table_schema *s, struct err 
     }
     scope_fill(g, &t);
     g->table[s->table] = t;
+    table_set_add(&g->here, s->table);
     runs_dense_set(&g->runs, s->table, s->dense != 0);
     rows_bound(g);
     engine_refresh_marks(g);
@@ -134,7 +134,7 @@ int engine_table_add(struct engine *g, const struct table_schema *s, struct err 
 
 int engine_lead(struct engine *g, const uint16_t *shard_of, uint32_t count, uint16_t self)
 {
-    if (count > LIMIT_TABLES * LIMIT_TABLETS)
+    if (count > LIMIT_FLEET_TABLETS)
         return SHOAL_E_TOO_BIG;
     uint8_t *led = calloc(count + 1, 1);
     if (led == NULL)

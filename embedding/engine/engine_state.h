@@ -35,8 +35,9 @@ struct cut_ref { /* a cut that an untrimmed RESTORE record names */
 /* Facts about a cut. run 0: there is none, and the cut cannot be restored. */
 struct cut_facts {
     uint64_t cut, sequence, rows, bytes;
-    uint64_t existing; /* bit t: table t existed */
-    uint64_t run, tables;
+    struct table_set existing; /* tables that existed */
+    uint64_t run;
+    struct table_set tables; /* the run's; without a run those that the cut is made for */
     uint32_t lanes, mode;
     /* lowest mark of each lane of the run over the tablets led here */
     uint64_t lowest[LIMIT_LANES];
@@ -54,7 +55,8 @@ struct mem_cut { /* a cut of an engine without a folder */
 /* A finished load, which opened `run`. arena: owned, has its rows; NULL: they were recovered, and
  * are in the engine's own. */
 struct engine_loaded {
-    uint64_t run, tables;
+    uint64_t run;
+    struct table_set tables;
     struct arena *arena;
     bool leaving; /* it is being taken back */
 };
@@ -122,7 +124,7 @@ struct tier {          /* tier.h */
     struct tier_group group[LIMIT_SPACES + 1]; /* (groups); 0: the tables in no share */
     uint32_t groups;
     uint8_t group_of[LIMIT_TABLES];
-    uint64_t short_tables; /* engine_short_tables */
+    struct table_set short_tables; /* engine_short_tables */
     /* tablets whose rows leave with the batch in flight */
     struct tier_tablet leaving[TIER_LEAVING];
     uint32_t leaving_count;
@@ -198,7 +200,7 @@ struct engine_job_ops {
 /* A member of a job's struct, which container_of finds. */
 struct engine_job {
     const struct engine_job_ops *ops;
-    uint64_t tables; /* one space's, whose rows its bytes are (a bit each); 0: of none alone */
+    struct table_set tables; /* one space's, whose rows its bytes are; none: of none alone */
 };
 
 /* Readers of the journal for followers that are far behind. */
@@ -221,7 +223,8 @@ struct engine {
     struct offload_list works;
     struct arena *arena;
     struct engine_table table[LIMIT_TABLES];
-    uint8_t *led; /* owned; (led_count): global tablets that this shard leads */
+    struct table_set here; /* the tables that are not NULL */
+    uint8_t *led;          /* owned; (led_count): global tablets that this shard leads */
     uint32_t led_count;
     struct runs runs;
     struct guard *guard;     /* owned */
@@ -265,7 +268,7 @@ struct engine {
     bool export_drop;                  /* its dropping was requested meanwhile */
     struct engine_job *job[JOB_KINDS]; /* owned by the code that began them; NULL: none */
     uint64_t opening;                  /* the run that the current load will open; 0: none */
-    uint64_t loading; /* bit t: the load writes table t, so nothing else may change it */
+    struct table_set loading;          /* the load writes them, so nothing else may change them */
     struct engine_loaded loaded[LIMIT_TABLES]; /* (loads) */
     uint32_t loads;
     struct archive *archive;  /* owned; NULL: trimmed segments are reused */

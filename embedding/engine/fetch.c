@@ -152,7 +152,7 @@ static void fetch_done(struct offload *w)
         fetch_start(g);
     for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0 && !w->cancelled; i++)
         for (uint32_t k = 0; k < f->of_table[i] && rc == 0; k++, at++, value += f->bytes_of[i])
-            if (g->table[i].table != NULL && !(g->loading >> i & 1)) {
+            if (g->table[i].table != NULL && !table_set_has(&g->loading, i)) {
                 /* its pairs are being written or deleted */
                 if (k + TAKE_AHEAD < f->of_table[i])
                     table_cold_ahead(g->table[i].table, f->key[at + TAKE_AHEAD]);
@@ -258,10 +258,10 @@ void fetch_rest(struct engine *g)
 static void held_forget(struct engine *g)
 {
     struct tier *tier = &g->tier;
-    const uint64_t held = engine_held_tables(g);
+    const struct table_set held = engine_held_tables(g);
     bool any = false;
-    for (uint32_t i = 0; i < LIMIT_TABLES && held != 0; i++) {
-        if ((held >> i & 1) == 0 || tier->wanted[i].count == 0)
+    TABLE_SET_EACH (i, &held) {
+        if (tier->wanted[i].count == 0)
             continue;
         tier->wanted_count -= tier->wanted[i].count;
         tier->wanted[i].count = 0;
@@ -331,7 +331,7 @@ void fetch_continue(struct engine *g)
 /* Requests of groups that were held to their shares are told once no group is. */
 static void held_look(struct engine *g)
 {
-    if (engine_held_tables(g) == 0) {
+    if (!table_set_any(engine_held_tables(g))) {
         fetch_continue(g);
         return;
     }
@@ -422,8 +422,8 @@ static void asked_renew(struct engine *g)
 static uint64_t wanted_bytes(const struct engine *g)
 {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        if (g->tier.wanted[i].count > 0 && g->table[i].table != NULL)
+    TABLE_SET_EACH (i, &g->here)
+        if (g->tier.wanted[i].count > 0)
             bytes += g->tier.wanted[i].count * table_cold_bytes(g->table[i].table);
     return bytes;
 }
@@ -434,7 +434,8 @@ static int want(struct engine *g, uint32_t table, const uint64_t *cold, size_t c
     if (g->tier.asked == NULL &&
         (g->tier.asked = calloc(ASKED_SLOTS, sizeof *g->tier.asked)) == NULL)
         return SHOAL_E_NOMEM;
-    if (!tier_lets_in(g, table, wanted_bytes(g)) || (engine_held_tables(g) >> table & 1) != 0) {
+    const struct table_set held = engine_held_tables(g);
+    if (!tier_lets_in(g, table, wanted_bytes(g)) || table_set_has(&held, table)) {
         g->tier.refused = true;
         env_timer_start(g->env, &g->tier.timer, FULL_NS);
         return 0;

@@ -52,13 +52,12 @@ struct flush_work {
 uint64_t flush_image_bytes(const struct engine *g)
 {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        if (g->table[i].table != NULL) {
-            SHOAL_ASSERT(table_cold_rows(g->table[i].table) <= table_rows(g->table[i].table));
-            bytes += (table_rows(g->table[i].table) - table_cold_rows(g->table[i].table)) *
-                         table_row_bytes(g->table[i].table) +
-                     g->table[i].scope.tablets * 256ull;
-        }
+    TABLE_SET_EACH (i, &g->here) {
+        SHOAL_ASSERT(table_cold_rows(g->table[i].table) <= table_rows(g->table[i].table));
+        bytes += (table_rows(g->table[i].table) - table_cold_rows(g->table[i].table)) *
+                     table_row_bytes(g->table[i].table) +
+                 g->table[i].scope.tablets * 256ull;
+    }
     return bytes;
 }
 
@@ -78,10 +77,8 @@ uint64_t flush_whole_bytes(const struct engine *g, uint32_t table)
 static uint64_t cold_bytes_all(const struct engine *g)
 {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        if (g->table[i].table != NULL)
-            bytes +=
-                table_cold_rows(g->table[i].table) * (table_cold_bytes(g->table[i].table) + 16);
+    TABLE_SET_EACH (i, &g->here)
+        bytes += table_cold_rows(g->table[i].table) * (table_cold_bytes(g->table[i].table) + 16);
     return bytes;
 }
 
@@ -99,9 +96,9 @@ uint64_t flush_floor(const struct engine *g)
     uint64_t floor = g->committed;
     if (g->journal == NULL)
         return floor;
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+    TABLE_SET_EACH (i, &g->here) {
         const struct engine_table *t = &g->table[i];
-        for (uint32_t k = 0; t->table != NULL && k < t->scope.tablets; k++)
+        for (uint32_t k = 0; k < t->scope.tablets; k++)
             if (t->changed[k] > t->durable[k] && t->durable[k] < floor)
                 floor = t->durable[k];
     }
@@ -115,9 +112,9 @@ uint32_t flush_dirty(const struct engine *g)
     uint32_t dirty = 0;
     if (g->journal == NULL)
         return 0;
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+    TABLE_SET_EACH (i, &g->here) {
         const struct engine_table *t = &g->table[i];
-        for (uint32_t k = 0; t->table != NULL && k < t->scope.tablets; k++)
+        for (uint32_t k = 0; k < t->scope.tablets; k++)
             dirty += t->changed[k] > t->durable[k];
     }
     return dirty;
@@ -144,7 +141,7 @@ void flush_trim(struct engine *g)
 static bool next_dirty(struct engine *g, uint32_t *table, uint32_t *tablet)
 {
     struct flush_state *f = &g->flush;
-    for (uint32_t turn = 0; turn <= LIMIT_TABLES; turn++) {
+    for (uint32_t left = table_set_count(g->here) + 1; left > 0; left--) {
         const struct engine_table *t = &g->table[f->table];
         for (; t->table != NULL && f->tablet < t->scope.tablets; f->tablet++)
             if (t->changed[f->tablet] > t->written[f->tablet]) {
@@ -152,7 +149,7 @@ static bool next_dirty(struct engine *g, uint32_t *table, uint32_t *tablet)
                 *tablet = f->tablet;
                 return true;
             }
-        f->table = (f->table + 1) % LIMIT_TABLES;
+        f->table = table_set_round(&g->here, f->table);
         f->tablet = 0;
     }
     return false;
@@ -183,7 +180,7 @@ static int gather(struct engine *g, uint64_t limit, bool room)
             break;
         }
         flush_put_gone(g, table, tablet);
-        SHOAL_ASSERT(!(g->loading >> table & 1)); /* 5 */
+        SHOAL_ASSERT(!table_set_has(&g->loading, table)); /* 5 */
         flush_put_image(g, table, tablet, g->sequence);
         SHOAL_ASSERT(g->table[table].changed[tablet] <= g->table[table].written[tablet]); /* 4 */
         f->tablet++;
@@ -229,8 +226,8 @@ void flush_touch_images(struct engine *g)
 {
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         struct engine_table *t = &g->table[i];
-        for (uint32_t k = 0; t->table != NULL && !(g->loading >> i & 1) && k < t->scope.tablets;
-             k++)
+        for (uint32_t k = 0;
+             t->table != NULL && !table_set_has(&g->loading, i) && k < t->scope.tablets; k++)
             if (t->changed[k] > 0)
                 engine_touch(t, k, 1, NULL, g->committed);
     }
@@ -272,9 +269,9 @@ static void batch_done(struct engine *g, bool flushed)
     f->since_flush = 0;
     if (f->control_seq > g->control_durable) /* otherwise a load's is newer */
         g->control_durable = f->control_seq;
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+    TABLE_SET_EACH (i, &g->here) {
         struct engine_table *t = &g->table[i];
-        for (uint32_t k = 0; t->table != NULL && k < t->scope.tablets; k++)
+        for (uint32_t k = 0; k < t->scope.tablets; k++)
             if (t->written[k] > t->durable[k])
                 t->durable[k] = t->written[k];
     }
@@ -310,8 +307,8 @@ static void flush_done(struct offload *w)
         g->flush.control = NULL;
         tier_stay(g);
         /* the batch was cancelled: its tablets are dirty again */
-        for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-            for (uint32_t k = 0; g->table[i].table != NULL && k < g->table[i].scope.tablets; k++)
+        TABLE_SET_EACH (i, &g->here)
+            for (uint32_t k = 0; k < g->table[i].scope.tablets; k++)
                 g->table[i].written[k] = g->table[i].durable[k];
         if (!w->cancelled)
             engine_fail(g, &f->err);

@@ -75,7 +75,7 @@ void flush_back(struct engine *g, struct flush_mark mark);
 void flush_sort(struct engine *g, struct flush_mark from);
 /* Written images of all tables but these (a bit each) include every record up to the result, which
  * is `sequence` at most. */
-uint64_t flush_written_floor(const struct engine *g, uint64_t but, uint64_t sequence);
+uint64_t flush_written_floor(const struct engine *g, struct table_set but, uint64_t sequence);
 /* Adds the control state, at the end: it is never older than the batch. 0 or NOMEM. */
 int flush_put_control(struct engine *g, uint64_t sequence);
 /* After the batch is written: deletes pairs that its images have made stale. 0 or IO. */

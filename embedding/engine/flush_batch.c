@@ -205,12 +205,12 @@ int flush_copy_image(struct store *to, const struct table *t, const struct runs 
     return rc;
 }
 
-uint64_t flush_written_floor(const struct engine *g, uint64_t but, uint64_t sequence)
+uint64_t flush_written_floor(const struct engine *g, struct table_set but, uint64_t sequence)
 {
     uint64_t floor = sequence;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         const struct engine_table *t = &g->table[i];
-        const bool counts = t->table != NULL && (but >> i & 1) == 0;
+        const bool counts = t->table != NULL && !table_set_has(&but, i);
         for (uint32_t k = 0; counts && k < t->scope.tablets; k++) {
             SHOAL_ASSERT(t->written[k] <= sequence); /* recover.c, 3 */
             SHOAL_ASSERT(t->durable[k] <= t->written[k]);
@@ -230,8 +230,8 @@ int flush_put_control(struct engine *g, uint64_t sequence)
         list[i] = g->table[i].table;
     int rc = stored_control_write(
         list, &g->runs,
-        (struct stored_as_of){sequence, flush_written_floor(g, 0, sequence), g->terms}, &f->control,
-        &item.value_bytes);
+        (struct stored_as_of){sequence, flush_written_floor(g, TABLE_SET_NONE, sequence), g->terms},
+        &f->control, &item.value_bytes);
     if (rc != 0)
         return rc;
     stored_control_key(&item);
@@ -273,8 +273,7 @@ int flush_tidy_table(struct store *s, uint32_t table, struct err *e)
     struct store_item image, no_image, row, no_row;
     stored_tablet_key(table, 0, &image);
     stored_tablet_key(table + 1, 0, &no_image);
-    stored_row_key(table, 0, 0, 0, &row);
-    stored_row_key(table + 1, 0, 0, 0, &no_row);
+    stored_table_rows(table, &row, &no_row);
     int rc = store_tidy(s, &image, &no_image, e);
     if (rc != 0)
         return rc;

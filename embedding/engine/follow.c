@@ -169,14 +169,17 @@ static int check_table(struct engine *g, const struct record_header *h, const vo
     return rc == 0 ? 0 : status_of(rc, "table", s.table, e);
 }
 
-static int check_run_open(struct engine *g, const struct record_run_open *r, struct err *e)
+static int check_run_open(struct engine *g, const struct record_header *h, const void *payload,
+                          struct err *e)
 {
-    if (r->run == 0 || r->lanes == 0 || r->lanes > LIMIT_LANES || !run_mode_known(r->mode))
-        return differs("run", r->run, "it is malformed", e);
-    if (r->run <= runs_newest(&g->runs, r->tables) || runs_open(&g->runs) >= LIMIT_RUNS)
-        return differs("run", r->run, "it was open, or too many are", e);
-    int rc = tier_check_marks(g, r->run, r->lanes, r->tables, e);
-    return rc == 0 ? 0 : status_of(rc, "run", r->run, e);
+    struct record_run_open r;
+    record_to_run_open(h->kind, payload, &r);
+    if (r.run == 0 || r.lanes == 0 || r.lanes > LIMIT_LANES || !run_mode_known(r.mode))
+        return differs("run", r.run, "it is malformed", e);
+    if (r.run <= runs_newest(&g->runs, r.tables) || runs_open(&g->runs) >= LIMIT_RUNS)
+        return differs("run", r.run, "it was open, or too many are", e);
+    int rc = tier_check_marks(g, r.run, r.lanes, r.tables, e);
+    return rc == 0 ? 0 : status_of(rc, "run", r.run, e);
 }
 
 static int check_run_drop(struct engine *g, const struct record_run_drop *r, struct err *e)
@@ -207,9 +210,8 @@ static int no_table(struct engine *g, const struct table_schema *s, struct err *
 static int check_restore(struct engine *g, const struct record_restore *r, struct err *e)
 {
     struct cut_source source;
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        if (g->table[i].table == NULL && (r->existing >> i & 1))
-            return differs("cut", r->cut, "a table is missing", e);
+    if (!table_set_within(r->existing, g->here))
+        return differs("cut", r->cut, "a table is missing", e);
     if (runs_find(&g->runs, r->run) != NULL)
         return differs("run", r->run, "it is open", e);
     if (g->holding || g->cut_busy)
@@ -223,7 +225,8 @@ static int check_restore(struct engine *g, const struct record_restore *r, struc
     if (rc != 0)
         return status_of(rc, "cut", r->cut, e);
     const struct cut_facts *f = &source.facts;
-    bool same = f->run != 0 && f->tables == r->tables && f->lanes == r->lanes && f->mode == r->mode;
+    bool same = f->run != 0 && table_set_equal(f->tables, r->tables) && f->lanes == r->lanes &&
+                f->mode == r->mode;
     if (!checked)
         rc = restore_check_read(&source, e);
     if (rc == 0)
@@ -264,17 +267,21 @@ static int check_control(struct engine *g, const struct record_header *h, const 
                          struct err *e)
 {
     const struct record_term *term = payload;
+    struct record_restore restore;
     switch ((enum record_kind)h->kind) {
     case RECORD_TABLE:
         return check_table(g, h, payload, e);
     case RECORD_RUN_OPEN:
-        return check_run_open(g, payload, e);
+    case RECORD_RUN_OPEN_FAR:
+        return check_run_open(g, h, payload, e);
     case RECORD_RUN_DROP:
         return check_run_drop(g, payload, e);
     case RECORD_FENCE:
         return check_fence(g, payload, e);
     case RECORD_RESTORE:
-        return check_restore(g, payload, e);
+    case RECORD_RESTORE_FAR:
+        record_to_restore(h->kind, payload, &restore);
+        return check_restore(g, &restore, e);
     case RECORD_KEYS:
         return check_keys(g, payload, h->payload_bytes, e);
     case RECORD_TERM:
@@ -311,8 +318,11 @@ static int take_control(struct engine *g, const struct record_header *h, const v
     int rc = check_control(g, h, payload, e);
     if (rc != 0)
         return rc;
-    if (h->kind == RECORD_RESTORE)
-        return engine_record_restore(g, payload, e);
+    struct record_restore restore;
+    if (record_restores(h->kind)) {
+        record_to_restore(h->kind, payload, &restore);
+        return engine_record_restore(g, &restore, e);
+    }
 
     rc = engine_record(g, (enum record_kind)h->kind, payload, h->payload_bytes, e);
     if (rc == 0 && h->kind == RECORD_RUN_DROP && g->journal == NULL)

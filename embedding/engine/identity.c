@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TABLETS_MAX (LIMIT_TABLES * LIMIT_TABLETS)
+#define TABLETS_MAX LIMIT_FLEET_TABLETS
 
 struct head {
     uint64_t magic, checksum; /* XXH3 of all that follows */

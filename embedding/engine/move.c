@@ -84,7 +84,7 @@ static bool may_be_unloaded(const struct engine *g, uint32_t table)
 {
     for (uint32_t i = 0; i < g->loads; i++) {
         const struct run *run = runs_find(&g->runs, g->loaded[i].run);
-        bool trained = run == NULL || !(g->loaded[i].tables >> table & 1);
+        bool trained = run == NULL || !table_set_has(&g->loaded[i].tables, table);
         for (uint32_t lane = 0; !trained && lane < run->lanes; lane++)
             trained = run->lane[lane].generation != 0;
         if (!trained)
@@ -233,7 +233,7 @@ static int check_give(const struct engine *g, const struct engine_table *t, uint
     int rc = check_quiet(g, e);
     if (rc != 0)
         return rc;
-    if (g->cut_busy || (g->loading >> table & 1) || may_be_unloaded(g, table) ||
+    if (g->cut_busy || table_set_has(&g->loading, table) || may_be_unloaded(g, table) ||
         g->job[JOB_CHANGE] != NULL || g->gives == GIVES_MOST)
         return err_set(e, SHOAL_E_BUSY,
                        "a cut, a load, a change of a schema or other tablets are under way; ask "
@@ -318,7 +318,7 @@ static int check_idle(const struct engine *g, uint32_t table, uint32_t tablet, s
 {
     if (cut_copy_waits(g, table, tablet, 1))
         return err_set(e, SHOAL_E_BUSY, "a cut is being copied; ask again");
-    if ((g->loading >> table & 1) || may_be_unloaded(g, table))
+    if (table_set_has(&g->loading, table) || may_be_unloaded(g, table))
         return err_set(e, SHOAL_E_BUSY, "table %s is being filled from a checkpoint; ask again",
                        table_schema_of(g->table[table].table)->name);
     return 0;

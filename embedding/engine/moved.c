@@ -112,18 +112,13 @@ static const struct record_tablet *list_of(const struct record_tablet_out *out)
     return (const struct record_tablet *)(const void *)(out + 1);
 }
 
-static bool is_among(uint64_t tables, const struct record_tablet *at)
-{
-    return at->table < LIMIT_TABLES && (tables >> at->table & 1) != 0;
-}
-
-/* The same for a record that does nothing to some tables (a bit each). */
+/* The same for a record that does nothing to some tables. */
 static int check_out(const struct engine *g, const struct record_tablet_out *out, size_t bytes,
-                     uint64_t spared, struct err *e)
+                     const struct table_set *spared, struct err *e)
 {
     bool good = bytes == sizeof *out + (uint64_t)out->count * sizeof(struct record_tablet);
     for (uint32_t i = 0; good && i < out->count; i++)
-        good = is_among(spared, &list_of(out)[i]) ||
+        good = table_set_has(spared, list_of(out)[i].table) ||
                table_at(g, list_of(out)[i].table, list_of(out)[i].tablet) != NULL;
     if (good)
         return 0;
@@ -133,7 +128,7 @@ static int check_out(const struct engine *g, const struct record_tablet_out *out
 int moved_check_out(const struct engine *g, const struct record_tablet_out *out, size_t bytes,
                     struct err *e)
 {
-    return check_out(g, out, bytes, 0, e);
+    return check_out(g, out, bytes, &TABLE_SET_NONE, e);
 }
 
 /* ---- effects ---- */
@@ -241,15 +236,15 @@ static int drop_one(struct apply *a, const struct record_header *h, const struct
 int moved_out(struct apply *a, const struct record_header *h, const void *payload, struct err *e)
 {
     const struct record_tablet_out *out = payload;
-    const uint64_t spared = apply_spared(a, h); /* apply.h, 3 */
-    int rc = check_out(a->g, out, h->payload_bytes, spared, e);
+    const struct table_set spared = apply_spared(a, h); /* apply.h, 3 */
+    int rc = check_out(a->g, out, h->payload_bytes, &spared, e);
     for (uint32_t i = 0; rc == 0 && i < out->count; i++)
-        if (!is_among(spared, &list_of(out)[i]) &&
+        if (!table_set_has(&spared, list_of(out)[i].table) &&
             !is_known(a, list_of(out)[i].table, list_of(out)[i].tablet))
             rc = err_set(e, SHOAL_E_CORRUPT, "record %" PRIu64 " drops tablets of no table",
                          h->sequence);
     for (uint32_t i = 0; rc == 0 && i < out->count; i++)
-        if (!is_among(spared, &list_of(out)[i]))
+        if (!table_set_has(&spared, list_of(out)[i].table))
             rc = drop_one(a, h, &list_of(out)[i], e);
     return rc;
 }

@@ -126,7 +126,7 @@ int part_add_table(struct part *p, uint32_t number, const char *digits, size_t c
     if (p->tables == LIMIT_TABLES || count % 2 != 0 || count / 2 > sizeof bytes ||
         !sign_unhex(digits, bytes, count / 2))
         return SHOAL_E_CORRUPT;
-    if (p->schema == NULL && (p->schema = calloc(LIMIT_TABLES, sizeof *p->schema)) == NULL)
+    if (array_room(&p->schema, p->tables, &p->schema_capacity, 4) != 0)
         return SHOAL_E_NOMEM;
     struct table_schema *s = &p->schema[p->tables];
     int rc = record_schema_read(bytes, count / 2, s, e);
@@ -135,7 +135,7 @@ int part_add_table(struct part *p, uint32_t number, const char *digits, size_t c
     if (rc != 0 || s->table != number || (p->tables > 0 && s[-1].table >= number))
         return SHOAL_E_CORRUPT;
     p->tables++;
-    p->facts.existing |= 1ull << number;
+    table_set_add(&p->facts.existing, number);
     return 0;
 }
 

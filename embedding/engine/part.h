@@ -42,6 +42,7 @@ struct part {
     bool chained;                      /* checksums are of release 0.2.0's cuts: part_checksum */
     struct cut_facts facts;            /* bytes: of all files */
     struct table_schema *schema;       /* owned; (tables), in order of their numbers */
+    uint32_t schema_capacity;
     uint32_t tables;
     struct part_range *range; /* owned; (ranges) */
     uint32_t ranges, range_capacity;

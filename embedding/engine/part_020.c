@@ -80,7 +80,7 @@ static int line_take(struct part *p, const char *line)
         f->lowest[lane] = number;
         return 0;
     }
-    if (sscanf(line, "run %" SCNu64 " %16" SCNx64 " %u %u", &f->run, &f->tables, &f->lanes,
+    if (sscanf(line, "run %" SCNu64 " %16" SCNx64 " %u %u", &f->run, &f->tables.word[0], &f->lanes,
                &f->mode) == 4)
         return status_of(f->lanes <= LIMIT_LANES && f->mode <= RUN_BSP &&
                          (f->run == 0) == (f->lanes == 0));
@@ -131,7 +131,7 @@ static int cut_line_take(struct part *p, const char *line)
         return sizes_take(line + at, f);
     if (sscanf(line, "cut %" SCNu64, &f->cut) == 1 ||
         sscanf(line, "sequence %" SCNu64, &f->sequence) == 1 ||
-        sscanf(line, "existing %16" SCNx64, &f->existing) == 1)
+        sscanf(line, "existing %16" SCNx64, &f->existing.word[0]) == 1)
         return 0;
     return line_take(p, line);
 }

@@ -37,10 +37,12 @@ static void number_set(struct json *j, const char *key, uint64_t x)
 static struct json *run_json(const struct cut_facts *f)
 {
     struct json *run = json_new_object(), *lanes = json_new_array();
+    char tables[TABLE_SET_TEXT];
 
     SHOAL_ASSERT(f->lanes <= LIMIT_LANES);
     number_set(run, "run", f->run);
-    json_set_hex(run, "tables", f->tables);
+    table_set_text(f->tables, tables);
+    json_set_string(run, "tables", tables);
     json_set_int(run, "mode", f->mode);
     for (uint32_t lane = 0; lane < f->lanes; lane++)
         json_append(lanes, number_new(f->lowest[lane]));
@@ -75,9 +77,7 @@ static struct json *tables_json(const struct part *p)
     const struct cut_facts *f = &p->facts;
     struct json *list = json_new_array();
 
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
-        if ((f->existing >> i & 1) == 0)
-            continue;
+    TABLE_SET_EACH (i, &f->existing) {
         const struct table_schema *s = part_table(p, i);
         struct json *table = s != NULL ? manifest_table(s, "") : json_new_object();
         if (s == NULL)
@@ -183,7 +183,8 @@ static bool run_take(const struct json *run, struct cut_facts *f)
 {
     const struct json *lanes = json_get(run, "lanes");
 
-    if (!number_of(run, "run", &f->run) || !manifest_hex(json_get(run, "tables"), &f->tables) ||
+    if (!number_of(run, "run", &f->run) ||
+        !table_set_parse(json_get_string(run, "tables", ""), &f->tables) ||
         !small_of(run, "mode", 2 * RUN_APART, &f->mode) || !run_mode_known(f->mode) ||
         json_count(lanes) > LIMIT_LANES)
         return false;
@@ -209,17 +210,23 @@ static int tablets_take(struct part *p, uint32_t table, const struct json *table
     return rc;
 }
 
+/* True when the tables so far have lower numbers. */
+static bool is_last(const struct cut_facts *f, uint32_t number)
+{
+    return table_set_next(&f->existing, number) == LIMIT_TABLES;
+}
+
 static int table_take(struct part *p, const struct json *table, struct err *e)
 {
     struct cut_facts *f = &p->facts;
     const char *schema = json_get_string(table, "schema", NULL);
     uint32_t number;
 
-    if (!small_of(table, "table", LIMIT_TABLES, &number) || f->existing >> number != 0)
+    if (!small_of(table, "table", LIMIT_TABLES, &number) || !is_last(f, number))
         return SHOAL_E_CORRUPT;
     f->sized &= number_of(table, "rows", &f->table_rows[number]) &&
                 number_of(table, "bytes", &f->table_bytes[number]);
-    f->existing |= 1ull << number;
+    table_set_add(&f->existing, number);
     if (p->parts == 0)
         return 0;
     if (schema == NULL)

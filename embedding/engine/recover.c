@@ -39,7 +39,8 @@ static int take_load(struct recover *r, const void *value, size_t value_bytes, s
     if (l.under_way)
         r->load = l; /* one at a time: the next one begins after its end */
     else if (r->to.g->loads < LIMIT_TABLES)
-        r->to.g->loaded[r->to.g->loads++] = (struct engine_loaded){l.run, l.tables, NULL, false};
+        r->to.g->loaded[r->to.g->loads++] =
+            (struct engine_loaded){.run = l.run, .tables = l.tables};
     return 0;
 }
 
@@ -64,7 +65,7 @@ static int take_schema(void *context, const struct table_schema *s, const struct
                        struct err *e)
 {
     struct recover *r = context;
-    if ((r->to.but >> s->table & 1) != 0)
+    if (table_set_has(&r->to.but, s->table))
         return 0;
     return apply_table(&r->to, s, past, e);
 }
@@ -189,7 +190,7 @@ static bool find_older(const struct apply *a, const struct record_restore *recor
                        uint64_t sequence, uint32_t *table, uint32_t *tablet)
 {
     for (*table = 0; *table < LIMIT_TABLES; ++*table)
-        for (*tablet = 0; a->base[*table] != NULL && (record->existing >> *table & 1) &&
+        for (*tablet = 0; a->base[*table] != NULL && table_set_has(&record->existing, *table) &&
                           *tablet < a->g->table[*table].scope.tablets;
              ++*tablet)
             if (a->base[*table][*tablet] < sequence)
@@ -299,21 +300,21 @@ int recover_cut_end(const struct recover *r, uint64_t last, struct err *e)
 
 /* ---- recovery ---- */
 
-int recover_clear_load(struct store *s, uint64_t tables, struct err *e)
+int recover_clear_load(struct store *s, struct table_set tables, struct err *e)
 {
     struct store_item item[LIMIT_TABLES + 1] = {0};
     size_t items = 0;
     int rc = 0;
-    stored_load_key(0, &item[items++]);
-    for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++) {
+    stored_load_key(TABLE_SET_NONE, &item[items++]);
+    for (uint32_t i = table_set_next(&tables, 0); i < LIMIT_TABLES && rc == 0;
+         i = table_set_next(&tables, i + 1)) {
         struct store_item image, no_image, row, no_row;
-        if ((tables >> i & 1) != 0)
-            stored_load_key(UINT64_C(1) << i, &item[items++]);
+        stored_load_key(table_set_one(i), &item[items++]);
         stored_tablet_key(i, 0, &image);
         stored_tablet_key(i + 1, 0, &no_image);
-        stored_row_key(i, 0, 0, 0, &row);
-        stored_row_key(i + 1, 0, 0, 0, &no_row);
-        if ((tables >> i & 1) && (rc = store_drop(s, &image, &no_image, e)) == 0)
+        stored_table_rows(i, &row, &no_row);
+        rc = store_drop(s, &image, &no_image, e);
+        if (rc == 0)
             rc = store_drop(s, &row, &no_row, e);
     }
     if (rc == 0)
@@ -329,7 +330,7 @@ int recover_clear_load(struct store *s, uint64_t tables, struct err *e)
 static int clear_unfinished(struct recover *r, struct err *e)
 {
     SHOAL_ASSERT(!r->to.of_cut && r->load.under_way);
-    if (runs_uncleared(r->to.runs, r->load.tables, r->load.run) == 0)
+    if (!table_set_any(runs_uncleared(r->to.runs, r->load.tables, r->load.run)))
         log_info("%s: the tables that were here before job %" PRIu64 " go, as was begun",
                  r->to.g->dir, r->load.run);
     else

@@ -43,9 +43,9 @@ int recover_tablets(struct recover *r, struct store *s, uint32_t table, uint32_t
 int recover_cut_end(const struct recover *r, uint64_t last, struct err *e);
 /* restore.c: after an image of the cut was read: its cold rows become rows of this engine. */
 int recover_settle(struct recover *r, struct table *t, uint32_t tablet, struct err *e);
-/* Removes the tablets that loads stored into tables (a bit each) from s, their markers last: after
+/* Removes the tablets that loads stored into tables from s, their markers last: after
  * a kill in between, the next start repeats it. */
-int recover_clear_load(struct store *s, uint64_t tables, struct err *e);
+int recover_clear_load(struct store *s, struct table_set tables, struct err *e);
 /* Makes rows of restored tablets leave until there is room. Only with spill. */
 int recover_make_room(struct recover *r, struct err *e);
 

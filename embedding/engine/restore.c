@@ -45,7 +45,7 @@ int recover_make_room(struct recover *r, struct err *e)
     while (rc == 0 && tier_wants_room(r->to.g)) {
         struct tier_group *giver = share_giver(r->to.g);
         SHOAL_ASSERT(giver != NULL); /* tier_wants_room guarantees it */
-        if (!tier_hand_next(r->to.g, &r->hand, giver->is.tables, r->clean, &table, &tablet)) {
+        if (!tier_hand_next(r->to.g, &r->hand, &giver->is.tables, r->clean, &table, &tablet)) {
             if (r->clean)
                 return 0; /* others will leave */
             tier_stuck(r->to.g, giver);
@@ -143,7 +143,8 @@ static int restore_new(struct engine *g, const struct record_restore *record, ui
     s->chunk = 1;
     recover_init(&s->replay, g, g->store, &s->then, true);
     s->replay.to.kept = true;
-    s->replay.to.but = ~record->tables; /* other jobs' may be others by now (clear.c) */
+    s->replay.to.but = table_set_less(
+        TABLE_SET_ALL, record->tables); /* other jobs' may be others by now (clear.c) */
     if (g->store == NULL)
         s->replay.spill = NULL;
     else
@@ -201,7 +202,7 @@ static int empty_some(struct restore *s, uint64_t rows, struct err *e)
     struct recover *r = &s->replay;
     for (uint64_t gone = 0; gone < rows && at_tablet(s); s->tablet++) {
         const struct engine_table *t = &s->g->table[s->table];
-        bool older = (s->record.existing >> s->table & 1) &&
+        bool older = table_set_has(&s->record.existing, s->table) &&
                      (s->g->journal == NULL || t->durable[s->tablet] < s->sequence);
         gone += TABLET_ROWS;
         if (older)

@@ -116,7 +116,7 @@ static int table_of_cut(void *context, const struct table_schema *s, const struc
 {
     const struct tables *c = context;
     (void)past;
-    if ((c->facts->tables >> s->table & 1) == 0)
+    if (!table_set_has(&c->facts->tables, s->table))
         return 0; /* another job's, which may have been dropped since */
     if (engine_slot(c->g, s->table) == NULL)
         return c->absent(c->g, s, e);

@@ -438,10 +438,10 @@ static int loads_write(struct engine_seed *s, struct err *e)
 {
     int rc = 0;
     for (uint32_t i = 0; i < s->loads && rc == 0; i++) {
-        struct stored_load marker = {.run = s->load[i].run, .tables = s->load[i].tables};
-        struct store_item item = {.value = &marker, .value_bytes = sizeof marker};
-        stored_load_seal(&marker);
-        stored_load_key(marker.tables, &item);
+        const struct stored_load marker = {.run = s->load[i].run, .tables = s->load[i].tables};
+        char value[STORED_LOAD_BYTES];
+        struct store_item item;
+        stored_load_write(&marker, value, &item);
         rc = store_write(s->store, &item, 1, e);
     }
     return rc;

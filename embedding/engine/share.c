@@ -28,36 +28,38 @@
 
 static void groups_check(const struct engine *g)
 {
-    uint64_t seen = 0, parts = 0;
+    struct table_set seen = TABLE_SET_NONE;
+    uint64_t parts = 0;
     for (uint32_t i = 0; i < g->tier.groups; i++) {
-        SHOAL_ASSERT((seen & g->tier.group[i].is.tables) == 0); /* 1 */
-        seen |= g->tier.group[i].is.tables;
+        SHOAL_ASSERT(!table_set_meet(seen, g->tier.group[i].is.tables)); /* 1 */
+        seen = table_set_or(seen, g->tier.group[i].is.tables);
         parts += g->tier.group[i].is.parts;
     }
-    SHOAL_ASSERT(seen == UINT64_MAX && parts == ENGINE_PARTS); /* 1 */
+    SHOAL_ASSERT(table_set_equal(seen, TABLE_SET_ALL) && parts == ENGINE_PARTS); /* 1 */
 }
 
 void share_init(struct engine *g)
 {
     struct tier *tier = &g->tier;
     memset(tier->group_of, 0, sizeof tier->group_of);
-    tier->group[0] = (struct tier_group){.is = {.tables = UINT64_MAX, .parts = ENGINE_PARTS}};
+    tier->group[0] = (struct tier_group){.is = {.tables = TABLE_SET_ALL, .parts = ENGINE_PARTS}};
     tier->groups = 1;
 }
 
 static int shares_check(const struct engine_share *share, uint32_t count, struct err *e)
 {
-    uint64_t seen = 0, parts = 0;
+    struct table_set seen = TABLE_SET_NONE;
+    uint64_t parts = 0;
     if (count > LIMIT_SPACES)
         return err_set(e, SHOAL_E_MALFORMED, "%u shares, at most %u", count, LIMIT_SPACES);
     for (uint32_t i = 0; i < count; i++) {
         const struct engine_share *s = &share[i];
-        if (s->tables == 0 || (seen & s->tables) != 0 || s->parts == 0 ||
+        if (!table_set_any(s->tables) || table_set_meet(seen, s->tables) || s->parts == 0 ||
             memchr(s->name, 0, sizeof s->name) == NULL)
             return err_set(e, SHOAL_E_MALFORMED,
                            "share %u has no tables, tables of another share, no part, or no name",
                            i);
-        seen |= s->tables;
+        seen = table_set_or(seen, s->tables);
         parts += s->parts;
     }
     if (parts > ENGINE_PARTS)
@@ -71,7 +73,7 @@ static struct tier_group group_made(const struct tier *before, const struct engi
 {
     struct tier_group s = {.is = *share};
     for (uint32_t i = 1; i < before->groups; i++)
-        if (before->group[i].is.tables == share->tables) {
+        if (table_set_equal(before->group[i].is.tables, share->tables)) {
             s.waits = before->group[i].waits;
             s.refused = before->group[i].refused;
             s.stored = before->group[i].stored;
@@ -94,11 +96,10 @@ int engine_shares_set(struct engine *g, const struct engine_share *share, uint32
     for (uint32_t i = 0; i < count; i++) {
         struct tier_group *s = &tier->group[tier->groups];
         *s = made[i];
-        tier->group[0].is.tables &= ~s->is.tables;
+        tier->group[0].is.tables = table_set_less(tier->group[0].is.tables, s->is.tables);
         tier->group[0].is.parts -= s->is.parts;
-        for (uint32_t t = 0; t < LIMIT_TABLES; t++)
-            if ((s->is.tables >> t & 1) != 0)
-                tier->group_of[t] = (uint8_t)tier->groups;
+        TABLE_SET_EACH (t, &s->is.tables)
+            tier->group_of[t] = (uint8_t)tier->groups;
         tier->groups++;
     }
     groups_check(g);
@@ -110,13 +111,13 @@ int engine_shares_set(struct engine *g, const struct engine_share *share, uint32
 /* ---- bytes ---- */
 
 /* Bytes of the work under way for one space, if the first of its tables is among these. */
-static uint64_t jobs_bytes(const struct engine *g, uint64_t tables)
+static uint64_t jobs_bytes(const struct engine *g, struct table_set tables)
 {
     uint64_t bytes = 0;
     for (unsigned kind = 0; kind < JOB_KINDS; kind++) {
         const struct engine_job *j = g->job[kind];
-        if (j != NULL && j->tables != 0 && j->ops->bytes != NULL &&
-            (tables >> __builtin_ctzll(j->tables) & 1) != 0)
+        if (j != NULL && j->ops->bytes != NULL &&
+            table_set_has(&tables, table_set_lowest(j->tables)))
             bytes += j->ops->bytes(g);
     }
     return bytes;
@@ -124,7 +125,7 @@ static uint64_t jobs_bytes(const struct engine *g, uint64_t tables)
 
 uint64_t share_rest(const struct engine *g)
 {
-    return tier_rest(g) - jobs_bytes(g, UINT64_MAX);
+    return tier_rest(g) - jobs_bytes(g, TABLE_SET_ALL);
 }
 
 static uint64_t table_bytes(const struct engine *g, uint32_t table)
@@ -132,19 +133,19 @@ static uint64_t table_bytes(const struct engine *g, uint32_t table)
     return table_taken(g->table[table].table) + g->tier.beside_of[table];
 }
 
-/* Bytes of those tables of the mask that are here. */
-static uint64_t tables_bytes(const struct engine *g, uint64_t tables)
+/* Bytes of those tables of the set that are here. */
+static uint64_t tables_bytes(const struct engine *g, const struct table_set *tables)
 {
+    const struct table_set there = table_set_and(*tables, g->here);
     uint64_t bytes = 0;
-    for (uint32_t t = 0; t < LIMIT_TABLES; t++)
-        if ((tables >> t & 1) != 0 && g->table[t].table != NULL)
-            bytes += table_bytes(g, t);
+    TABLE_SET_EACH (t, &there)
+        bytes += table_bytes(g, t);
     return bytes;
 }
 
 uint64_t share_used(const struct engine *g, const struct tier_group *s)
 {
-    return tables_bytes(g, s->is.tables) + jobs_bytes(g, s->is.tables);
+    return tables_bytes(g, &s->is.tables) + jobs_bytes(g, s->is.tables);
 }
 
 static uint64_t part_of(uint64_t bytes, uint32_t parts)
@@ -226,26 +227,26 @@ bool share_refuses(const struct engine *g, uint32_t table, bool can_move)
     /* tables of no share are not held to one: their shares may be on the way */
     if (s == &g->tier.group[0] || table_schema_of(of)->dense || (can_move && table_cold_may(of)))
         return false;
-    for (uint32_t t = 0; t < LIMIT_TABLES; t++)
-        if ((s->is.tables >> t & 1) != 0 && g->table[t].table != NULL &&
-            !(can_move && table_cold_may(g->table[t].table)))
+    const struct table_set there = table_set_and(s->is.tables, g->here);
+    TABLE_SET_EACH (t, &there)
+        if (!(can_move && table_cold_may(g->table[t].table)))
             fixed += table_bytes(g, t);
     return fixed > share_limit(g, s, 16);
 }
 
-uint64_t engine_held_tables(struct engine *g)
+struct table_set engine_held_tables(struct engine *g)
 {
-    uint64_t tables = 0;
+    struct table_set tables = TABLE_SET_NONE;
     if (g->tier.rows_max == 0 || !share_several(g))
-        return 0;
+        return tables;
     uint64_t used = tier_used(g);
     for (uint32_t i = 0; i < g->tier.groups; i++)
         if (!g->tier.group[i].stuck && share_waits(g, &g->tier.group[i], used))
-            tables |= g->tier.group[i].is.tables;
+            tables = table_set_or(tables, g->tier.group[i].is.tables);
     return tables;
 }
 
-uint64_t engine_short_tables(const struct engine *g)
+struct table_set engine_short_tables(const struct engine *g)
 {
     return g->tier.short_tables;
 }
@@ -262,8 +263,8 @@ uint32_t engine_shares(const struct engine *g, struct engine_share_use out[LIMIT
             .share = s->is, .bytes = share_used(g, s), .waits = s->waits, .refused = s->refused};
         if (tier->rows_max > 0)
             u->limit = share_limit(g, s, 16);
-        for (uint32_t t = 0; t < LIMIT_TABLES; t++)
-            if ((s->is.tables >> t & 1) != 0 && g->table[t].table != NULL) {
+        TABLE_SET_EACH (t, &s->is.tables)
+            if (g->table[t].table != NULL) {
                 u->rows += table_rows(g->table[t].table);
                 u->cold_rows += table_cold_rows(g->table[t].table);
             }
@@ -276,8 +277,8 @@ uint32_t engine_shares(const struct engine *g, struct engine_share_use out[LIMIT
 static uint64_t stored_bytes(const struct engine *g, const struct tier_group *s)
 {
     uint64_t bytes = 0;
-    for (uint32_t t = 0; t < LIMIT_TABLES; t++)
-        if ((s->is.tables >> t & 1) != 0 && g->table[t].table != NULL)
+    TABLE_SET_EACH (t, &s->is.tables)
+        if (g->table[t].table != NULL)
             bytes +=
                 table_rows(g->table[t].table) * (table_row_bytes(g->table[t].table) + PAIR_BYTES);
     return bytes;

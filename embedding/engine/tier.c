@@ -46,7 +46,7 @@ void tier_init(struct engine *g)
     if (memory > beside)
         memory -= beside;
     g->tier.rows_max = g->tier.budget = memory;
-    g->tier.short_tables = UINT64_MAX;
+    g->tier.short_tables = TABLE_SET_ALL;
     share_init(g);
 }
 
@@ -88,11 +88,8 @@ static void look(struct engine *g)
         tier->readers = store_space(g->store).readers;
 
     tier->beside = 0;
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+    TABLE_SET_EACH (i, &g->here) {
         struct table_counts counts;
-        tier->beside_of[i] = 0;
-        if (g->table[i].table == NULL)
-            continue;
         table_counts_get(g->table[i].table, &counts);
         tier->beside_of[i] = counts.beside_bytes;
         tier->beside += counts.beside_bytes;
@@ -173,7 +170,7 @@ static int put_off(struct engine *g, struct tier_group *own, struct err *e)
 {
     own->waits += share_several(g);
     engine_flush_step(g);
-    if (g->tier.short_tables == UINT64_MAX)
+    if (table_set_equal(g->tier.short_tables, TABLE_SET_ALL))
         return err_set(e, SHOAL_E_BUSY,
                        "rows fill the memory budget; some are being moved to the store, ask again");
     return err_set(e, SHOAL_E_BUSY,
@@ -188,7 +185,7 @@ int tier_check_room(struct engine *g, uint32_t table, bool shared, struct err *e
     struct tier_group *own = share_of(g, table);
     const bool was_full = own->full;
     own->full = false;
-    tier->short_tables = UINT64_MAX;
+    tier->short_tables = TABLE_SET_ALL;
     if (tier->rows_max == 0)
         return 0;
     const uint64_t used = tier_used(g);
@@ -216,16 +213,16 @@ int tier_check_room(struct engine *g, uint32_t table, bool shared, struct err *e
     return err_set(e, rc, "%s", why.text);
 }
 
-static uint64_t marks_most(const struct engine *g, uint32_t lanes, uint64_t tables)
+static uint64_t marks_most(const struct engine *g, uint32_t lanes, struct table_set tables)
 {
+    const struct table_set there = table_set_and(tables, g->here);
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        if ((tables >> i & 1) && g->table[i].table != NULL)
-            bytes += marks_bytes_most(lanes, g->table[i].scope.tablets);
+    TABLE_SET_EACH (i, &there)
+        bytes += marks_bytes_most(lanes, g->table[i].scope.tablets);
     return bytes;
 }
 
-int tier_check_marks(const struct engine *g, uint64_t run, uint32_t lanes, uint64_t tables,
+int tier_check_marks(const struct engine *g, uint64_t run, uint32_t lanes, struct table_set tables,
                      struct err *e)
 {
     uint64_t most = g->tier.rows_max / MARKS_OF, need = marks_most(g, lanes, tables), others = 0;
@@ -260,14 +257,14 @@ static int put_pair(void *context, uint64_t key, const void *row, size_t row_byt
     return 0;
 }
 
-bool tier_hand_next(struct engine *g, struct tier_tablet *hand, uint64_t tables, bool clean,
-                    uint32_t *table, uint32_t *tablet)
+bool tier_hand_next(struct engine *g, struct tier_tablet *hand, const struct table_set *tables,
+                    bool clean, uint32_t *table, uint32_t *tablet)
 {
+    const struct table_set among = table_set_less(table_set_and(*tables, g->here), g->loading);
     SHOAL_ASSERT(hand->table < LIMIT_TABLES);
-    for (uint32_t turn = 0; turn <= LIMIT_TABLES; turn++) {
+    for (uint32_t left = table_set_count(among) + 1; left > 0; left--) {
         const struct engine_table *t = &g->table[hand->table];
-        bool may = (tables >> hand->table & 1) != 0 && t->table != NULL &&
-                   table_cold_may(t->table) && !(g->loading >> hand->table & 1);
+        bool may = table_set_has(&among, hand->table) && table_cold_may(t->table);
         for (; may && hand->tablet < t->scope.tablets; hand->tablet++)
             if (table_tablet_rows(t->table, hand->tablet) >
                     table_cold_tablet(t->table, hand->tablet) &&
@@ -276,7 +273,7 @@ bool tier_hand_next(struct engine *g, struct tier_tablet *hand, uint64_t tables,
                 *tablet = hand->tablet++;
                 return true;
             }
-        hand->table = (hand->table + 1) % LIMIT_TABLES;
+        hand->table = table_set_round(&among, hand->table);
         hand->tablet = 0;
     }
     return false;
@@ -350,12 +347,12 @@ static bool gather_one(struct engine *g, uint32_t number, uint32_t tablet, uint6
     return true;
 }
 
-static uint32_t tablets_all(const struct engine *g, uint64_t tables)
+static uint32_t tablets_all(const struct engine *g, const struct table_set *tables)
 {
+    const struct table_set there = table_set_and(*tables, g->here);
     uint32_t all = 0;
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        if ((tables >> i & 1) != 0 && g->table[i].table != NULL)
-            all += g->table[i].scope.tablets;
+    TABLE_SET_EACH (i, &there)
+        all += g->table[i].scope.tablets;
     return all;
 }
 
@@ -369,8 +366,8 @@ void tier_gather(struct engine *g, uint64_t sequence, size_t limit)
         struct tier_group *giver = share_giver(g);
         if (giver == NULL || tier_used(g) < tier->rows_max / 16 * 14 + tier->leaving_bytes)
             return;
-        if (!tier_hand_next(g, &giver->hand, giver->is.tables, false, &table, &tablet) ||
-            giver->idle++ > 4 * tablets_all(g, giver->is.tables)) {
+        if (!tier_hand_next(g, &giver->hand, &giver->is.tables, false, &table, &tablet) ||
+            giver->idle++ > 4 * tablets_all(g, &giver->is.tables)) {
             tier_stuck(g, giver); /* more than a full turn, and no row left */
             continue;
         }

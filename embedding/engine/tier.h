@@ -47,7 +47,7 @@ uint64_t tier_rest(const struct engine *g);
 int tier_check_room(struct engine *g, uint32_t table, bool shared, struct err *e);
 /* 0: the marks of one more run, for all lanes in all of its tables, fit; NO_SPACE: with those of
  * all other runs they exceed a quarter of the rows' limit. */
-int tier_check_marks(const struct engine *g, uint64_t run, uint32_t lanes, uint64_t tables,
+int tier_check_marks(const struct engine *g, uint64_t run, uint32_t lanes, struct table_set tables,
                      struct err *e);
 /* True when `bytes` of rows of this table may be fetched: always, unless no row can leave. */
 bool tier_lets_in(struct engine *g, uint32_t table, uint64_t bytes);
@@ -58,10 +58,10 @@ bool tier_wants_room(struct engine *g);
 /* Adds tablets that rows leave to the current batch, about `limit` bytes of them, as of record
  * `sequence`; rows that need no write leave at once. */
 void tier_gather(struct engine *g, uint64_t sequence, size_t limit);
-/* Moves the hand to the next tablet of these tables (a bit each) with rows in memory that may
+/* Moves the hand to the next tablet of these tables with rows in memory that may
  * leave; with `clean`, it must also equal its stored image. False: there is none. */
-bool tier_hand_next(struct engine *g, struct tier_tablet *hand, uint64_t tables, bool clean,
-                    uint32_t *table, uint32_t *tablet);
+bool tier_hand_next(struct engine *g, struct tier_tablet *hand, const struct table_set *tables,
+                    bool clean, uint32_t *table, uint32_t *tablet);
 /* Tables have gone: memory is measured again, and no row is known to be stuck. */
 void tier_empty(struct engine *g);
 /* The batch was written: its rows leave. */

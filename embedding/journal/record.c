@@ -234,3 +234,73 @@ int record_to_push(const struct record_header *h, const void *payload, uint32_t 
     r->gradients = (const char *)payload + (size_t)h->key_count * sizeof(uint64_t);
     return 0;
 }
+
+/* ---- records with sets of tables ---- */
+
+struct run_open {
+    uint64_t run, tables;
+    uint32_t lanes, mode;
+};
+struct restore {
+    uint64_t cut, run, existing, tables;
+    uint32_t lanes, mode;
+};
+_Static_assert(sizeof(struct run_open) == RECORD_RUN_OPEN_BYTES &&
+                   sizeof(struct restore) == RECORD_RESTORE_BYTES,
+               "records of runs are a disk format");
+
+enum record_kind record_of_run_open(const struct record_run_open *r, void *out, size_t *bytes)
+{
+    const struct run_open near = {r->run, r->tables.word[0], r->lanes, r->mode};
+    if (!table_set_is_word(r->tables)) {
+        *bytes = sizeof *r;
+        memcpy(out, r, sizeof *r);
+        return RECORD_RUN_OPEN_FAR;
+    }
+    *bytes = sizeof near;
+    memcpy(out, &near, sizeof near);
+    return RECORD_RUN_OPEN;
+}
+
+void record_to_run_open(uint32_t kind, const void *payload, struct record_run_open *out)
+{
+    struct run_open near;
+    SHOAL_ASSERT(record_opens(kind));
+    if (kind == RECORD_RUN_OPEN_FAR) {
+        memcpy(out, payload, sizeof *out);
+        return;
+    }
+    memcpy(&near, payload, sizeof near);
+    *out = (struct record_run_open){near.run, table_set_word(near.tables), near.lanes, near.mode};
+}
+
+enum record_kind record_of_restore(const struct record_restore *r, void *out, size_t *bytes)
+{
+    const struct restore near = {r->cut,   r->run, r->existing.word[0], r->tables.word[0],
+                                 r->lanes, r->mode};
+    if (!table_set_is_word(table_set_or(r->existing, r->tables))) {
+        *bytes = sizeof *r;
+        memcpy(out, r, sizeof *r);
+        return RECORD_RESTORE_FAR;
+    }
+    *bytes = sizeof near;
+    memcpy(out, &near, sizeof near);
+    return RECORD_RESTORE;
+}
+
+void record_to_restore(uint32_t kind, const void *payload, struct record_restore *out)
+{
+    struct restore near;
+    SHOAL_ASSERT(record_restores(kind));
+    if (kind == RECORD_RESTORE_FAR) {
+        memcpy(out, payload, sizeof *out);
+        return;
+    }
+    memcpy(&near, payload, sizeof near);
+    *out = (struct record_restore){.cut = near.cut,
+                                   .run = near.run,
+                                   .existing = table_set_word(near.existing),
+                                   .tables = table_set_word(near.tables),
+                                   .lanes = near.lanes,
+                                   .mode = near.mode};
+}

@@ -14,6 +14,7 @@
 #define EMBEDDING_JOURNAL_RECORD_H
 
 #include "proto/base/err.h"
+#include "proto/base/table_set.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,6 +39,9 @@ enum record_kind {
     RECORD_TABLET_OUT = 13,
     RECORD_ASSIGN = 14, /* a push that brings a tablet whole (push_record.image) */
     RECORD_ROWS = 15,   /* rows by key, of no run (push_record.rows) */
+    /* RUN_OPEN and RESTORE with a table number of 64 or more */
+    RECORD_RUN_OPEN_FAR = 16,
+    RECORD_RESTORE_FAR = 17,
     RECORD_KINDS
 };
 
@@ -127,11 +131,12 @@ _Static_assert(sizeof(struct segment_header) == SEGMENT_HEADER_BYTES,
                "segment_header is a disk format");
 
 /* Payloads of the control records. */
-struct record_run_open {
-    uint64_t run, tables; /* tables: bit t set: table t counts in the run's clocks */
+struct record_run_open { /* as in RECORD_RUN_OPEN_FAR; record_of_run_open has the other form */
+    uint64_t run;
+    struct table_set tables; /* those that count in the run's clocks */
     uint32_t lanes, mode;
 };
-_Static_assert(sizeof(struct record_run_open) == 24, "record_run_open is a disk format");
+_Static_assert(sizeof(struct record_run_open) == 48, "record_run_open is a disk format");
 struct record_run_drop {
     uint64_t run;
 };
@@ -145,13 +150,16 @@ struct record_fence {
     uint32_t lane, live;
 };
 _Static_assert(sizeof(struct record_fence) == 32, "record_fence is a disk format");
-struct record_restore {
+struct record_restore { /* as in RECORD_RESTORE_FAR */
     uint64_t cut, run;
-    uint64_t existing; /* bit t: the restore filled the tablets of table t; its runs ended */
-    uint64_t tables;   /* the run's, as the members below */
+    struct table_set existing; /* the restore filled their tablets; their runs ended */
+    struct table_set tables;   /* the run's, as the members below */
     uint32_t lanes, mode;
 };
-_Static_assert(sizeof(struct record_restore) == 40, "record_restore is a disk format");
+_Static_assert(sizeof(struct record_restore) == 88, "record_restore is a disk format");
+/* The same in RECORD_RUN_OPEN and RECORD_RESTORE, of tables 0 to 63: each set is one word. */
+#define RECORD_RUN_OPEN_BYTES 24u
+#define RECORD_RESTORE_BYTES 40u
 struct record_term {
     uint64_t term;
 };
@@ -195,6 +203,22 @@ struct record_payload {
     const void *piece[2];
     size_t bytes[2];
 };
+
+/* Converts the opening of a run to a payload and back: the kind of its record, and its bytes in
+ * `out`, which has room for the struct. The payload has the bytes of its kind. */
+enum record_kind record_of_run_open(const struct record_run_open *r, void *out, size_t *bytes);
+void record_to_run_open(uint32_t kind, const void *payload, struct record_run_open *out);
+/* The same for a restore. */
+enum record_kind record_of_restore(const struct record_restore *r, void *out, size_t *bytes);
+void record_to_restore(uint32_t kind, const void *payload, struct record_restore *out);
+static inline bool record_opens(uint32_t kind)
+{
+    return kind == RECORD_RUN_OPEN || kind == RECORD_RUN_OPEN_FAR;
+}
+static inline bool record_restores(uint32_t kind)
+{
+    return kind == RECORD_RESTORE || kind == RECORD_RESTORE_FAR;
+}
 
 /* Checksum of all earlier members of the head. */
 uint64_t record_segment_checksum(const struct segment_header *h);

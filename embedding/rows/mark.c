@@ -17,7 +17,7 @@ struct marks {
     uint32_t lanes;
     struct lane_marks *table[LIMIT_TABLES]; /* owned; (lanes); NULL: never touched */
     uint32_t tablets[LIMIT_TABLES];         /* length of its arrays; 0: none yet */
-    bool led[LIMIT_TABLES];                 /* marks_refresh saw a led tablet */
+    struct table_set led;                   /* marks_refresh saw a led tablet */
     uint64_t steps[LIMIT_TABLES];           /* the sum of the lanes' lowest; 0: not led */
     uint64_t bytes;                         /* bytes of the arrays */
 };
@@ -181,7 +181,7 @@ void marks_move(struct marks *m, uint32_t lane, uint32_t table, uint32_t first, 
         l->lowest = count_lowest(mark, scope);
     m->steps[table] += l->lowest - was;
     SHOAL_VERIFY_ASSERT(l->lowest == count_lowest(mark, scope));
-    SHOAL_VERIFY_ASSERT(!m->led[table] || m->steps[table] == count_steps(m, table));
+    SHOAL_VERIFY_ASSERT(!table_set_has(&m->led, table) || m->steps[table] == count_steps(m, table));
 }
 
 uint64_t marks_get(const struct marks *m, uint32_t lane, uint32_t table, uint32_t tablet)
@@ -211,18 +211,25 @@ void marks_refresh(struct marks *m, uint32_t table, const struct mark_scope *sco
 {
     SHOAL_ASSERT(table < LIMIT_TABLES && scope->led_count <= scope->tablets);
     SHOAL_ASSERT(m->tablets[table] == 0 || m->tablets[table] == scope->tablets);
-    m->led[table] = scope->led_count > 0;
+    table_set_remove(&m->led, table);
+    if (scope->led_count > 0)
+        table_set_add(&m->led, table);
     for (uint32_t lane = 0; m->table[table] != NULL && lane < m->lanes; lane++) {
         struct lane_marks *l = &m->table[table][lane];
         l->lowest = l->mark == NULL ? 0 : count_lowest(l->mark, scope);
     }
-    m->steps[table] = m->led[table] ? count_steps(m, table) : 0;
+    m->steps[table] = scope->led_count > 0 ? count_steps(m, table) : 0;
+}
+
+const struct table_set *marks_led(const struct marks *m)
+{
+    return &m->led;
 }
 
 uint64_t marks_lowest(const struct marks *m, uint32_t lane, uint32_t table)
 {
     SHOAL_ASSERT(lane < m->lanes && table < LIMIT_TABLES);
-    if (!m->led[table])
+    if (!table_set_has(&m->led, table))
         return UINT64_MAX;
 
     if (m->table[table] == NULL)
@@ -234,7 +241,7 @@ uint64_t marks_lowest(const struct marks *m, uint32_t lane, uint32_t table)
 uint64_t marks_steps(const struct marks *m, uint32_t table)
 {
     SHOAL_ASSERT(table < LIMIT_TABLES);
-    if (!m->led[table])
+    if (!table_set_has(&m->led, table))
         return 0;
 
     return m->steps[table];

@@ -11,6 +11,7 @@
 #define EMBEDDING_ROWS_MARK_H
 
 #include "proto/base/limits.h"
+#include "proto/base/table_set.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -62,6 +63,8 @@ int marks_set(struct marks *m, uint32_t lane, uint32_t table, uint32_t tablets, 
               uint64_t mark);
 /* Computes the lowest marks of a table anew. */
 void marks_refresh(struct marks *m, uint32_t table, const struct mark_scope *scope);
+/* The tables of which marks_refresh saw a led tablet. */
+const struct table_set *marks_led(const struct marks *m);
 /* Lowest mark of a lane over the led tablets of a table; UINT64_MAX: none is led. */
 uint64_t marks_lowest(const struct marks *m, uint32_t lane, uint32_t table);
 /* Steps of the table; 0: no tablet is led. */

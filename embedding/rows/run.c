@@ -23,7 +23,7 @@ static void run_free(struct run *run)
     free(run);
 }
 
-int runs_add(struct runs *r, uint64_t id, uint64_t tables, uint32_t lanes, uint32_t mode,
+int runs_add(struct runs *r, uint64_t id, struct table_set tables, uint32_t lanes, uint32_t mode,
              struct run **out)
 {
     SHOAL_ASSERT(lanes > 0 && lanes <= LIMIT_LANES && runs_find(r, id) == NULL);
@@ -36,7 +36,7 @@ int runs_add(struct runs *r, uint64_t id, uint64_t tables, uint32_t lanes, uint3
     *run =
         (struct run){.id = id, .tables = tables, .lanes = lanes, .mode = mode, .low = UINT64_MAX};
     if ((mode & RUN_APART) != 0)
-        run->apart = r->dense & tables;
+        run->apart = table_set_and(r->dense, tables);
     run->lane = calloc(lanes, sizeof *run->lane);
     run->marks = marks_new(lanes);
     if (run->lane == NULL || run->marks == NULL) {
@@ -45,32 +45,28 @@ int runs_add(struct runs *r, uint64_t id, uint64_t tables, uint32_t lanes, uint3
     }
     r->run[r->count++] = run;
     r->newest = MAX(id, r->newest);
-    for (uint32_t t = 0; t < LIMIT_TABLES; t++)
-        if ((tables >> t & 1) != 0 && id > r->of[t].newest)
-            r->of[t].newest = id;
+    TABLE_SET_EACH (t, &tables)
+        r->of[t].newest = MAX(id, r->of[t].newest);
     *out = run;
     return 0;
 }
 
-uint64_t runs_newest(const struct runs *r, uint64_t tables)
+uint64_t runs_newest(const struct runs *r, struct table_set tables)
 {
     uint64_t newest = 0;
-    for (uint32_t t = 0; t < LIMIT_TABLES; t++)
-        if ((tables >> t & 1) != 0 && r->of[t].newest > newest)
-            newest = r->of[t].newest;
+    TABLE_SET_EACH (t, &tables)
+        newest = MAX(newest, r->of[t].newest);
     return newest;
 }
 
 void runs_dense_set(struct runs *r, uint32_t table, bool dense)
 {
-    const uint64_t bit = UINT64_C(1) << table;
-    SHOAL_ASSERT(table < LIMIT_TABLES);
-    r->dense &= ~bit;
+    table_set_remove(&r->dense, table);
     if (dense)
-        r->dense |= bit;
+        table_set_add(&r->dense, table);
     for (uint32_t i = 0; i < r->count; i++)
         if ((r->run[i]->mode & RUN_APART) != 0)
-            r->run[i]->apart = r->dense & r->run[i]->tables;
+            r->run[i]->apart = table_set_and(r->dense, r->run[i]->tables);
 }
 
 void runs_drop(struct runs *r, struct run *run)
@@ -104,12 +100,12 @@ void runs_forget(struct runs *r, uint64_t floor)
             r->past[i] = r->past[--r->past_count];
 }
 
-bool run_goes(uint64_t of_run, uint64_t tables, uint64_t here)
+bool run_goes(struct table_set of_run, struct table_set tables, struct table_set here)
 {
-    return (of_run & tables) != 0 && (of_run & here & ~tables) == 0;
+    return table_set_meet(of_run, tables) && table_set_within(table_set_and(of_run, here), tables);
 }
 
-int runs_without(const struct runs *r, uint64_t tables, uint64_t here, uint64_t job,
+int runs_without(const struct runs *r, struct table_set tables, struct table_set here, uint64_t job,
                  uint64_t barrier, struct runs *out)
 {
     struct runs to = *r;
@@ -129,11 +125,10 @@ int runs_without(const struct runs *r, uint64_t tables, uint64_t here, uint64_t 
     for (uint32_t i = 0; i < r->past_count; i++)
         if (!run_goes(r->past[i].tables, tables, here))
             to.past[to.past_count++] = r->past[i];
-    for (uint32_t t = 0; t < LIMIT_TABLES; t++)
-        if ((tables >> t & 1) != 0) {
-            to.of[t].cleared = job;
-            to.of[t].barrier = barrier;
-        }
+    TABLE_SET_EACH (t, &tables) {
+        to.of[t].cleared = job;
+        to.of[t].barrier = barrier;
+    }
     to.barrier = barrier;
     *out = to;
     return 0;
@@ -158,21 +153,21 @@ void runs_lists_free(struct runs *r)
     r->past = NULL;
 }
 
-uint64_t runs_uncleared(const struct runs *r, uint64_t tables, uint64_t job)
+struct table_set runs_uncleared(const struct runs *r, struct table_set tables, uint64_t job)
 {
-    uint64_t left = 0;
-    for (uint32_t t = 0; t < LIMIT_TABLES; t++)
-        if ((tables >> t & 1) != 0 && r->of[t].cleared < job)
-            left |= UINT64_C(1) << t;
+    struct table_set left = TABLE_SET_NONE;
+    TABLE_SET_EACH (t, &tables)
+        if (r->of[t].cleared < job)
+            table_set_add(&left, t);
     return left;
 }
 
-uint64_t runs_gone(const struct runs *r, uint64_t sequence)
+struct table_set runs_gone(const struct runs *r, uint64_t sequence)
 {
-    uint64_t gone = 0;
+    struct table_set gone = TABLE_SET_NONE;
     for (uint32_t t = 0; sequence <= r->barrier && t < LIMIT_TABLES; t++)
         if (sequence <= r->of[t].barrier)
-            gone |= UINT64_C(1) << t;
+            table_set_add(&gone, t);
     return gone;
 }
 
@@ -230,8 +225,11 @@ uint64_t run_low_beside(const struct run *run, uint32_t lane)
 static uint64_t lowest_of(const struct run *run, uint32_t lane)
 {
     uint64_t lowest = UINT64_MAX;
-    for (uint64_t left = run->tables & ~run->apart; left != 0; left &= left - 1) {
-        uint64_t of_table = marks_lowest(run->marks, lane, (uint32_t)__builtin_ctzll(left));
+    /* tables without a led tablet have no lowest mark */
+    const struct table_set counted =
+        table_set_and(table_set_less(run->tables, run->apart), *marks_led(run->marks));
+    TABLE_SET_EACH (t, &counted) {
+        uint64_t of_table = marks_lowest(run->marks, lane, t);
         lowest = MIN(of_table, lowest);
     }
     return lowest == UINT64_MAX ? 0 : lowest;
@@ -289,14 +287,27 @@ uint64_t run_clock(const struct run *run, uint32_t lane, uint64_t mark)
     return mark + (uint64_t)offset;
 }
 
-/* ---- columns: u32 runs, u32 0; then for each run: id, tables, lanes and mode, marks (lanes)
- * ---- */
+/* ---- columns: u32 runs, u32 form; then for each run: column_head, marks (lanes) ---- */
 
+/* The form of a column with a run that pushes to a table of number 64 or more. Form 0 has one word
+ * of tables in its heads. */
+#define COLUMN_FAR 1u
 struct column_head {
+    uint64_t id;
+    struct table_set tables;
+    uint32_t lanes, mode;
+};
+struct column_near {
     uint64_t id, tables;
     uint32_t lanes, mode;
 };
-_Static_assert(sizeof(struct column_head) == 24, "column_head is a disk format");
+_Static_assert(sizeof(struct column_head) == 48 && sizeof(struct column_near) == 24,
+               "column_head is a disk format");
+
+struct column { /* of a tablet; what is left to read */
+    const char *at, *end;
+    uint32_t runs, form;
+};
 
 static bool has_marks(const struct run *run, uint32_t table, uint32_t tablet)
 {
@@ -314,26 +325,42 @@ bool runs_marked(const struct runs *r, uint32_t table, uint32_t tablet)
     return false;
 }
 
+/* The form of a tablet's column: the oldest one that says all. */
+static uint32_t column_form(const struct runs *r, uint32_t table, uint32_t tablet)
+{
+    for (uint32_t i = 0; i < r->count; i++)
+        if (!table_set_is_word(r->run[i]->tables) && has_marks(r->run[i], table, tablet))
+            return COLUMN_FAR;
+    return 0;
+}
+
+static size_t head_bytes(uint32_t form)
+{
+    return form == COLUMN_FAR ? sizeof(struct column_head) : sizeof(struct column_near);
+}
+
 size_t runs_column_bytes(const struct runs *r, uint32_t table, uint32_t tablet)
 {
+    const uint32_t form = column_form(r, table, tablet);
     size_t bytes = 8;
     for (uint32_t i = 0; i < r->count; i++)
         if (has_marks(r->run[i], table, tablet))
-            bytes += sizeof(struct column_head) + r->run[i]->lanes * sizeof(uint64_t);
+            bytes += head_bytes(form) + r->run[i]->lanes * sizeof(uint64_t);
     return bytes;
 }
 
 void runs_column_write(const struct runs *r, uint32_t table, uint32_t tablet, void *out)
 {
     char *at = (char *)out + 8;
-    uint32_t head[2] = {0, 0};
+    uint32_t head[2] = {0, column_form(r, table, tablet)};
     for (uint32_t i = 0; i < r->count; i++) {
         const struct run *run = r->run[i];
         if (!has_marks(run, table, tablet))
             continue;
-        struct column_head h = {run->id, run->tables, run->lanes, run->mode};
-        memcpy(at, &h, sizeof h);
-        at += sizeof h;
+        const struct column_head far = {run->id, run->tables, run->lanes, run->mode};
+        const struct column_near near = {run->id, run->tables.word[0], run->lanes, run->mode};
+        memcpy(at, head[1] == COLUMN_FAR ? (const void *)&far : &near, head_bytes(head[1]));
+        at += head_bytes(head[1]);
         for (uint32_t lane = 0; lane < run->lanes; lane++, at += sizeof(uint64_t)) {
             uint64_t mark = marks_get(run->marks, lane, table, tablet);
             memcpy(at, &mark, sizeof mark);
@@ -344,17 +371,46 @@ void runs_column_write(const struct runs *r, uint32_t table, uint32_t tablet, vo
     memcpy(out, head, sizeof head);
 }
 
-/* Reads the next head of a column and steps over its marks. CORRUPT: there is none. */
-static int column_next(const char **at, const char *end, struct column_head *h, const char **marks)
+/* Begins to read a column. CORRUPT: it is none. */
+static int column_open(const void *bytes, size_t count, struct column *c)
 {
-    if ((size_t)(end - *at) < sizeof *h)
+    uint32_t head[2];
+    if (count < sizeof head)
         return SHOAL_E_CORRUPT;
-    memcpy(h, *at, sizeof *h);
-    *marks = *at + sizeof *h;
+    memcpy(head, bytes, sizeof head);
+    *c = (struct column){.at = (const char *)bytes + sizeof head,
+                         .end = (const char *)bytes + count,
+                         .runs = head[0],
+                         .form = head[1]};
+    return c->form <= COLUMN_FAR ? 0 : SHOAL_E_CORRUPT;
+}
+
+/* Takes a head in the column's form, and steps over it. False: it does not fit. */
+static bool column_head_take(struct column *c, struct column_head *h)
+{
+    struct column_near near;
+    if ((size_t)(c->end - c->at) < head_bytes(c->form))
+        return false;
+    if (c->form == COLUMN_FAR) {
+        memcpy(h, c->at, sizeof *h);
+    } else {
+        memcpy(&near, c->at, sizeof near);
+        *h = (struct column_head){near.id, table_set_word(near.tables), near.lanes, near.mode};
+    }
+    c->at += head_bytes(c->form);
+    return true;
+}
+
+/* Reads the next head of a column and steps over its marks. CORRUPT: there is none. */
+static int column_next(struct column *c, struct column_head *h, const char **marks)
+{
+    if (!column_head_take(c, h))
+        return SHOAL_E_CORRUPT;
+    *marks = c->at;
     if (h->lanes == 0 || h->lanes > LIMIT_LANES || !run_mode_known(h->mode) ||
-        (size_t)(end - *marks) < h->lanes * sizeof(uint64_t))
+        (size_t)(c->end - c->at) < h->lanes * sizeof(uint64_t))
         return SHOAL_E_CORRUPT;
-    *at = *marks + h->lanes * sizeof(uint64_t);
+    c->at += h->lanes * sizeof(uint64_t);
     return 0;
 }
 
@@ -374,17 +430,14 @@ static int marks_put(struct run *run, uint32_t table, uint32_t tablets, uint32_t
 int runs_column_read(struct runs *r, uint32_t table, uint32_t tablets, uint32_t tablet,
                      uint64_t sequence, const void *bytes, size_t count)
 {
-    const char *at = bytes, *end = at + count;
-    uint32_t head[2];
+    struct column c;
     SHOAL_ASSERT(table < LIMIT_TABLES && tablet < tablets);
-    if (count < sizeof head)
+    if (column_open(bytes, count, &c) != 0)
         return SHOAL_E_CORRUPT;
-    memcpy(head, at, sizeof head);
-    at += sizeof head;
-    for (uint32_t i = 0; i < head[0]; i++) {
+    for (uint32_t i = 0; i < c.runs; i++) {
         struct column_head h;
         const char *marks;
-        if (column_next(&at, end, &h, &marks) != 0)
+        if (column_next(&c, &h, &marks) != 0)
             return SHOAL_E_CORRUPT;
         struct run *run = runs_find(r, h.id);
         if (run == NULL) {
@@ -399,23 +452,21 @@ int runs_column_read(struct runs *r, uint32_t table, uint32_t tablets, uint32_t 
         if (marks_put(run, table, tablets, tablet, marks) != 0)
             return SHOAL_E_NOMEM;
     }
-    if (at != end)
+    if (c.at != c.end)
         return SHOAL_E_CORRUPT;
     return 0;
 }
 
 int runs_column_check(const struct runs *r, const void *bytes, size_t count, uint64_t *run)
 {
-    const char *at = bytes, *end = at + count, *marks;
+    struct column c;
     struct column_head h;
-    uint32_t head[2];
-    if (count < sizeof head)
+    const char *marks;
+    if (column_open(bytes, count, &c) != 0)
         return SHOAL_E_CORRUPT;
-    memcpy(head, at, sizeof head);
-    at += sizeof head;
     int rc = 0;
-    for (uint32_t i = 0; i < head[0]; i++) {
-        if (column_next(&at, end, &h, &marks) != 0)
+    for (uint32_t i = 0; i < c.runs; i++) {
+        if (column_next(&c, &h, &marks) != 0)
             return SHOAL_E_CORRUPT;
         const struct run *here = runs_find(r, h.id);
         if (here != NULL && here->lanes != h.lanes)
@@ -425,26 +476,24 @@ int runs_column_check(const struct runs *r, const void *bytes, size_t count, uin
             rc = SHOAL_E_AGAIN;
         }
     }
-    return at == end ? rc : SHOAL_E_CORRUPT;
+    return c.at == c.end ? rc : SHOAL_E_CORRUPT;
 }
 
 int runs_column_take(struct runs *r, uint32_t table, uint32_t tablets, uint32_t tablet,
                      const void *bytes, size_t count)
 {
-    const char *at = bytes, *end = at, *marks;
+    struct column c;
     struct column_head h;
-    uint32_t head[2] = {0, 0};
+    const char *marks;
     for (uint32_t i = 0; i < r->count; i++)
         if (marks_put(r->run[i], table, tablets, tablet, NULL) != 0)
             return SHOAL_E_NOMEM;
     if (bytes == NULL)
         return 0;
-    SHOAL_ASSERT(count >= sizeof head); /* it was checked */
-    end += count;
-    memcpy(head, at, sizeof head);
-    at += sizeof head;
-    for (uint32_t i = 0; i < head[0]; i++) {
-        int rc = column_next(&at, end, &h, &marks);
+    int rc = column_open(bytes, count, &c);
+    SHOAL_ASSERT(rc == 0); /* it was checked */
+    for (uint32_t i = 0; i < c.runs; i++) {
+        rc = column_next(&c, &h, &marks);
         SHOAL_ASSERT(rc == 0);
         struct run *run = runs_find(r, h.id);
         if (run != NULL && marks_put(run, table, tablets, tablet, marks) != 0)

@@ -11,6 +11,7 @@
 
 #include "embedding/rows/mark.h"
 #include "proto/base/err.h"
+#include "proto/base/table_set.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,8 +38,8 @@ struct run_lane {
 
 struct run {
     uint64_t id;
-    uint64_t tables; /* bit t: it pushes to table t, which counts in its clocks */
-    uint64_t apart;  /* of these, the ones that do not count after all (RUN_APART) */
+    struct table_set tables; /* those that it pushes to, which count in its clocks */
+    struct table_set apart;  /* of these, the ones that do not count after all (RUN_APART) */
     uint32_t lanes, mode;
     bool ghost;
     uint64_t seen; /* ghost: the latest sequence at which it was open */
@@ -52,7 +53,8 @@ struct run {
  * stored tablets that have no column of it, and the record that opened it may be gone, so the
  * control state describes it for recovery. */
 struct run_past {
-    uint64_t id, tables;
+    uint64_t id;
+    struct table_set tables;
     uint32_t lanes, mode;
     uint64_t seen;  /* the latest known sequence at which it was open */
     uint64_t until; /* no record from this sequence on is its own */
@@ -73,33 +75,33 @@ struct runs {
     uint32_t past_count, past_capacity;
     uint64_t newest;                   /* the highest id ever added */
     struct run_place of[LIMIT_TABLES]; /* by the number of a table */
-    uint64_t dense;                    /* bit t: table t is here and dense */
+    struct table_set dense;            /* those that are here and dense */
     uint64_t barrier;                  /* the highest of all tables */
 };
 
 struct run *runs_find(const struct runs *r, uint64_t id); /* NULL: none */
-int runs_add(struct runs *r, uint64_t id, uint64_t tables, uint32_t lanes, uint32_t mode,
+int runs_add(struct runs *r, uint64_t id, struct table_set tables, uint32_t lanes, uint32_t mode,
              struct run **out);
 void runs_drop(struct runs *r, struct run *run);
 /* A table is here now, or gone: it counts in the clocks of the runs that are not apart from it. The
  * lowest marks are not counted anew: run_refresh must follow. */
 void runs_dense_set(struct runs *r, uint32_t table, bool dense);
 /* The highest id ever added of a run that has one of these tables. */
-uint64_t runs_newest(const struct runs *r, uint64_t tables);
-/* Makes *out what r becomes when tables (a bit each), of those that are `here`, are dropped for a
+uint64_t runs_newest(const struct runs *r, struct table_set tables);
+/* Makes *out what r becomes when tables, of those that are `here`, are dropped for a
  * job after record `barrier`: without their runs and dropped runs, except such as push to other
  * tables too. The runs in it are r's. It ends with runs_become, or with runs_lists_free. NOMEM. */
-int runs_without(const struct runs *r, uint64_t tables, uint64_t here, uint64_t job,
+int runs_without(const struct runs *r, struct table_set tables, struct table_set here, uint64_t job,
                  uint64_t barrier, struct runs *out);
 /* Frees the runs that r has and `after` lacks; r becomes `after`, which is empty then. */
 void runs_become(struct runs *r, struct runs *after);
 void runs_lists_free(struct runs *r);
 /* True when all tables of a run go that are here. */
-bool run_goes(uint64_t of_run, uint64_t tables, uint64_t here);
+bool run_goes(struct table_set of_run, struct table_set tables, struct table_set here);
 /* Returns those of the tables that were not dropped for the job, or for a later one. */
-uint64_t runs_uncleared(const struct runs *r, uint64_t tables, uint64_t job);
-/* Returns the tables (a bit each) that were dropped after the record. */
-uint64_t runs_gone(const struct runs *r, uint64_t sequence);
+struct table_set runs_uncleared(const struct runs *r, struct table_set tables, uint64_t job);
+/* Returns the tables that were dropped after the record. */
+struct table_set runs_gone(const struct runs *r, uint64_t sequence);
 /* Drops a run and keeps it in `past`. NOMEM: it is not dropped. */
 int runs_end(struct runs *r, struct run *run, uint64_t seen, uint64_t until);
 /* Records up to `floor` are no longer needed. */

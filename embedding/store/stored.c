@@ -25,10 +25,13 @@
 #define CONTROL_MAGIC_5 0x354c5254434c4853ull
 /* the same, which was last dropped for all tables at once */
 #define CONTROL_MAGIC_6 0x364c5254434c4853ull
-#define CONTROL_MAGIC 0x374c5254434c4853ull
-#define CONTROL_VERSION 7u
+/* the same, of tables 0 to 63 */
+#define CONTROL_MAGIC_7 0x374c5254434c4853ull
+#define CONTROL_MAGIC 0x384c5254434c4853ull
+#define CONTROL_VERSION 8u
 #define CONTROL_OLDEST 3u
-#define LOAD_MAGIC 0x3144414f4c4c4853ull
+#define LOAD_MAGIC 0x3244414f4c4c4853ull
+#define LOAD_MAGIC_NEAR 0x3144414f4c4c4853ull /* of tables 0 to 63 */
 
 struct tablet_head {
     uint64_t magic;
@@ -54,7 +57,12 @@ _Static_assert(sizeof(struct control_head) == 64, "control_head is a disk format
 /* in `mode`: a dropped run; instead of lanes a u64, run_past.seen, follows */
 #define CONTROL_PAST (1u << 31)
 
-struct control_run {
+struct control_run { /* of version 8 */
+    uint64_t id;
+    struct table_set tables;
+    uint32_t lanes, mode;
+};
+struct control_run_7 { /* of the versions up to 7 */
     uint64_t id, tables;
     uint32_t lanes, mode;
 };
@@ -63,7 +71,8 @@ struct control_lane {
     int64_t offset;
     uint64_t live;
 };
-_Static_assert(sizeof(struct control_run) == 24 && sizeof(struct control_lane) == 24,
+_Static_assert(sizeof(struct control_run) == 48 && sizeof(struct control_run_7) == 24 &&
+                   sizeof(struct control_lane) == 24,
                "control values are a disk format");
 
 static void put_be(char *out, uint64_t v, int bytes)
@@ -98,7 +107,7 @@ _Static_assert(LIMIT_TABLES <= 256 && LIMIT_TABLETS <= 65536,
 static void row_key(uint32_t table, uint32_t tablet, uint32_t epoch, uint64_t mixed,
                     struct store_item *item)
 {
-    SHOAL_ASSERT(table <= LIMIT_TABLES && tablet < LIMIT_TABLETS);
+    SHOAL_ASSERT(table < LIMIT_TABLES && tablet < LIMIT_TABLETS);
     item->key[0] = 'r';
     put_be(item->key + 1, table, 1);
     put_be(item->key + 2, tablet, 2);
@@ -113,6 +122,16 @@ void stored_row_key(uint32_t table, uint32_t tablet, uint32_t epoch, uint64_t ke
                     struct store_item *item)
 {
     row_key(table, tablet, epoch, key_mix(key), item);
+}
+
+void stored_table_rows(uint32_t table, struct store_item *from, struct store_item *below)
+{
+    row_key(table, 0, 0, 0, from);
+    /* the last table's number fills its byte, so the end carries into the byte before it */
+    put_be(below->key, (uint64_t)'r' << 8 | table, 2);
+    put_be(below->key, get_be(below->key, 2) + 1, 2);
+    below->key_bytes = 2;
+    SHOAL_ASSERT(store_item_below(from, below));
 }
 
 void stored_row_range(uint32_t table, uint32_t tablet, uint32_t epoch, struct store_item *from,
@@ -252,12 +271,12 @@ int stored_tablet_read(const void *value, size_t bytes, struct table *t, struct 
 
 /* ---- a load ---- */
 
-void stored_load_key(uint64_t tables, struct store_item *item)
+void stored_load_key(struct table_set tables, struct store_item *item)
 {
     item->key[0] = 'b';
     item->key_bytes = 1;
-    if (tables != 0)
-        item->key[item->key_bytes++] = (char)__builtin_ctzll(tables);
+    if (table_set_any(tables))
+        item->key[item->key_bytes++] = (char)table_set_lowest(tables);
 }
 
 bool stored_is_load(const void *key, size_t key_bytes)
@@ -265,30 +284,71 @@ bool stored_is_load(const void *key, size_t key_bytes)
     const uint8_t *at = key;
     if (key_bytes == 0 || at[0] != 'b')
         return false;
-    return key_bytes == 1 || (key_bytes == 2 && at[1] < LIMIT_TABLES);
+    return key_bytes == 1 || key_bytes == 2; /* a byte is a table's number */
 }
 
-static uint64_t load_checksum(const struct stored_load *l)
+struct load {
+    uint64_t magic, checksum; /* checksum: of all that follows */
+    uint64_t run;
+    struct table_set tables;
+    uint64_t under_way; /* 1 or 0 */
+};
+struct load_near { /* the same of tables 0 to 63 */
+    uint64_t magic, checksum;
+    uint64_t run, tables, under_way;
+};
+_Static_assert(sizeof(struct load) == STORED_LOAD_BYTES && sizeof(struct load_near) == 40,
+               "load is a disk format");
+
+static uint64_t load_checksum(const void *value, size_t bytes, uint64_t magic)
 {
-    size_t from = offsetof(struct stored_load, run);
-    return hash_bytes((const char *)l + from, sizeof *l - from, LOAD_MAGIC);
+    size_t from = offsetof(struct load, run);
+    return hash_bytes((const char *)value + from, bytes - from, magic);
 }
 
-void stored_load_seal(struct stored_load *l)
+void stored_load_write(const struct stored_load *l, void *value, struct store_item *item)
 {
-    SHOAL_ASSERT(l->under_way <= 1); /* a reader would refuse it otherwise */
-    l->magic = LOAD_MAGIC;
-    l->checksum = load_checksum(l);
+    struct load far = {
+        .magic = LOAD_MAGIC, .run = l->run, .tables = l->tables, .under_way = l->under_way};
+    struct load_near near = {.magic = LOAD_MAGIC_NEAR,
+                             .run = l->run,
+                             .tables = l->tables.word[0],
+                             .under_way = l->under_way};
+    stored_load_key(l->tables, item);
+    item->value = value;
+    if (table_set_is_word(l->tables)) {
+        near.checksum = load_checksum(&near, sizeof near, LOAD_MAGIC_NEAR);
+        memcpy(value, &near, item->value_bytes = sizeof near);
+        return;
+    }
+    far.checksum = load_checksum(&far, sizeof far, LOAD_MAGIC);
+    memcpy(value, &far, item->value_bytes = sizeof far);
+}
+
+/* Takes a value in either form. False: it cannot be one. */
+static bool load_take(const void *value, size_t bytes, struct load *out)
+{
+    struct load_near near;
+    if (bytes == sizeof *out) {
+        memcpy(out, value, sizeof *out);
+        return out->magic == LOAD_MAGIC && out->checksum == load_checksum(out, bytes, LOAD_MAGIC);
+    }
+    if (bytes != sizeof near)
+        return false;
+    memcpy(&near, value, sizeof near);
+    *out = (struct load){
+        .run = near.run, .tables = table_set_word(near.tables), .under_way = near.under_way};
+    return near.magic == LOAD_MAGIC_NEAR &&
+           near.checksum == load_checksum(&near, bytes, LOAD_MAGIC_NEAR);
 }
 
 int stored_load_read(const void *value, size_t bytes, struct stored_load *out, struct err *e)
 {
-    if (bytes == sizeof *out)
-        memcpy(out, value, sizeof *out);
-    if (bytes != sizeof *out || out->magic != LOAD_MAGIC || out->checksum != load_checksum(out) ||
-        out->under_way > 1)
+    struct load l = {0};
+    if (!load_take(value, bytes, &l) || l.under_way > 1)
         return err_set(e, SHOAL_E_CORRUPT,
                        "the stored word about a load is damaged (%zu bytes); restore a cut", bytes);
+    *out = (struct stored_load){l.run, l.tables, l.under_way == 1};
     return 0;
 }
 
@@ -296,7 +356,7 @@ int stored_load_read(const void *value, size_t bytes, struct stored_load *out, s
  * version 5 on u64 runs.of[].newest); runs with their lanes; dropped runs; from version 7 on u64
  * places, and a struct control_place for each number whose tables were dropped at another time than
  * those of the last one; from version 6 on, if a term was begun, struct control_terms, and its
- * terms ---- */
+ * terms. Version 8 has tables of number 64 and more, so whole sets of tables in its runs ---- */
 
 _Static_assert(sizeof(struct table_past) == 16, "table_past is a disk format");
 
@@ -327,13 +387,46 @@ static uint64_t places_of(const struct runs *r)
     return places;
 }
 
-static size_t control_bytes(struct table *const table[LIMIT_TABLES], const struct runs *r,
-                            const struct terms *terms)
+/* True when a table of number 64 or more is in it. */
+static bool control_far(struct table *const table[LIMIT_TABLES], const struct runs *r)
+{
+    bool far = false;
+    for (uint32_t t = 64; t < LIMIT_TABLES; t++)
+        far |= table[t] != NULL || apart(r, t);
+    for (uint32_t i = 0; i < r->count; i++)
+        far |= !table_set_is_word(r->run[i]->tables);
+    for (uint32_t i = 0; i < r->past_count; i++)
+        far |= !table_set_is_word(r->past[i].tables);
+    return far;
+}
+
+/* The oldest form that has it all. */
+static uint64_t control_magic(struct table *const table[LIMIT_TABLES], const struct runs *r,
+                              const struct terms *terms)
+{
+    if (control_far(table, r))
+        return CONTROL_MAGIC;
+    if (places_of(r) > 0)
+        return CONTROL_MAGIC_7;
+    return terms->count > 0 ? CONTROL_MAGIC_6 : CONTROL_MAGIC_5;
+}
+
+static bool has_places(uint64_t magic)
+{
+    return magic == CONTROL_MAGIC || magic == CONTROL_MAGIC_7;
+}
+
+static size_t run_bytes(uint64_t magic)
+{
+    return magic == CONTROL_MAGIC ? sizeof(struct control_run) : sizeof(struct control_run_7);
+}
+
+static size_t control_bytes(uint64_t magic, struct table *const table[LIMIT_TABLES],
+                            const struct runs *r, const struct terms *terms)
 {
     size_t bytes = sizeof(struct control_head);
-    uint64_t places = places_of(r);
-    if (places > 0)
-        bytes += sizeof places + places * sizeof(struct control_place);
+    if (has_places(magic))
+        bytes += sizeof(uint64_t) + places_of(r) * sizeof(struct control_place);
     if (terms->count > 0)
         bytes += sizeof(struct control_terms) + terms->count * sizeof(struct term_begin);
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
@@ -341,12 +434,12 @@ static size_t control_bytes(struct table *const table[LIMIT_TABLES], const struc
             bytes += sizeof(uint64_t) + record_schema_bytes(table_schema_of(table[i])) +
                      sizeof(struct table_past) + sizeof r->of[i].newest;
     for (uint32_t i = 0; i < r->count; i++)
-        bytes += sizeof(struct control_run) +
-                 (r->run[i]->ghost ? sizeof r->run[i]->seen
-                                   : r->run[i]->lanes * sizeof(struct control_lane));
+        bytes +=
+            run_bytes(magic) + (r->run[i]->ghost ? sizeof r->run[i]->seen
+                                                 : r->run[i]->lanes * sizeof(struct control_lane));
     for (uint32_t i = 0; i < r->past_count; i++)
         if (runs_find(r, r->past[i].id) == NULL)
-            bytes += sizeof(struct control_run) + sizeof r->past[i].seen;
+            bytes += run_bytes(magic) + sizeof r->past[i].seen;
     return bytes;
 }
 
@@ -356,20 +449,28 @@ static char *put(char *at, const void *from, size_t bytes)
     return at + bytes;
 }
 
-static char *put_past(char *at, uint64_t id, uint64_t tables, uint32_t lanes, uint32_t mode,
-                      uint64_t seen)
+static char *put_run(char *at, uint64_t magic, const struct control_run *r)
 {
-    SHOAL_ASSERT(lanes > 0 && lanes <= LIMIT_LANES && run_mode_known(mode));
-    at = put(at, &(struct control_run){id, tables, lanes, mode | CONTROL_PAST},
-             sizeof(struct control_run));
+    if (magic == CONTROL_MAGIC)
+        return put(at, r, sizeof *r);
+    const struct control_run_7 near = {r->id, r->tables.word[0], r->lanes, r->mode};
+    return put(at, &near, sizeof near);
+}
+
+/* seen: run_past.seen */
+static char *put_past(char *at, uint64_t magic, struct control_run r, uint64_t seen)
+{
+    SHOAL_ASSERT(r.lanes > 0 && r.lanes <= LIMIT_LANES && run_mode_known(r.mode));
+    r.mode |= CONTROL_PAST;
+    at = put_run(at, magic, &r);
     return put(at, &seen, sizeof seen);
 }
 
-static char *put_places(char *at, const struct runs *r)
+static char *put_places(char *at, uint64_t magic, const struct runs *r)
 {
-    const uint64_t places = places_of(r);
-    if (places == 0)
+    if (!has_places(magic))
         return at;
+    const uint64_t places = places_of(r);
     at = put(at, &places, sizeof places);
     for (uint32_t t = 0; t < LIMIT_TABLES; t++)
         if (apart(r, t))
@@ -377,24 +478,17 @@ static char *put_places(char *at, const struct runs *r)
     return at;
 }
 
-/* The oldest form that has it all. */
-static uint64_t control_magic(const struct runs *r, const struct terms *terms)
-{
-    if (places_of(r) > 0)
-        return CONTROL_MAGIC;
-    return terms->count > 0 ? CONTROL_MAGIC_6 : CONTROL_MAGIC_5;
-}
-
 int stored_control_write(struct table *const table[LIMIT_TABLES], const struct runs *r,
                          struct stored_as_of as_of, void **out, size_t *bytes)
 {
     SHOAL_ASSERT(as_of.floor <= as_of.sequence); /* a reader would refuse it otherwise */
     const struct terms *terms = &as_of.terms;
-    *bytes = control_bytes(table, r, terms);
+    const uint64_t magic = control_magic(table, r, terms);
+    *bytes = control_bytes(magic, table, r, terms);
     char *value = malloc(*bytes), *at = value;
     if (value == NULL)
         return SHOAL_E_NOMEM;
-    struct control_head h = {.magic = control_magic(r, terms),
+    struct control_head h = {.magic = magic,
                              .sequence = as_of.sequence,
                              .floor = as_of.floor,
                              .newest = r->newest,
@@ -418,11 +512,12 @@ int stored_control_write(struct table *const table[LIMIT_TABLES], const struct r
         const struct run *run = r->run[i];
         h.runs++;
         if (run->ghost) {
-            at = put_past(at, run->id, run->tables, run->lanes, run->mode, run->seen);
+            at = put_past(at, magic,
+                          (struct control_run){run->id, run->tables, run->lanes, run->mode},
+                          run->seen);
             continue;
         }
-        at = put(at, &(struct control_run){run->id, run->tables, run->lanes, run->mode},
-                 sizeof(struct control_run));
+        at = put_run(at, magic, &(struct control_run){run->id, run->tables, run->lanes, run->mode});
         for (uint32_t lane = 0; lane < run->lanes; lane++) {
             const struct run_lane *l = &run->lane[lane];
             at = put(at, &(struct control_lane){l->generation, l->offset, l->live},
@@ -433,10 +528,11 @@ int stored_control_write(struct table *const table[LIMIT_TABLES], const struct r
         const struct run_past *p = &r->past[i];
         if (runs_find(r, p->id) != NULL)
             continue;
-        at = put_past(at, p->id, p->tables, p->lanes, p->mode, p->seen);
+        at =
+            put_past(at, magic, (struct control_run){p->id, p->tables, p->lanes, p->mode}, p->seen);
         h.runs++;
     }
-    at = put_places(at, r);
+    at = put_places(at, magic, r);
     if (terms->count > 0) {
         at = put(at, &(struct control_terms){terms->dropped, terms->count},
                  sizeof(struct control_terms));
@@ -504,12 +600,24 @@ static int read_lanes(struct reader *in, struct run *run, uint32_t lanes)
     return 0;
 }
 
-static int read_run(struct reader *in, struct runs *r)
+/* Reads the head of a run in the form of the version. */
+static bool get_run(struct reader *in, uint32_t version, struct control_run *c)
+{
+    struct control_run_7 near;
+    if (version >= 8)
+        return get(in, c, sizeof *c);
+    if (!get(in, &near, sizeof near))
+        return false;
+    *c = (struct control_run){near.id, table_set_word(near.tables), near.lanes, near.mode};
+    return true;
+}
+
+static int read_run(struct reader *in, uint32_t version, struct runs *r)
 {
     struct control_run c;
     struct run *run = NULL;
     uint64_t seen = 0;
-    if (!get(in, &c, sizeof c))
+    if (!get_run(in, version, &c))
         return SHOAL_E_CORRUPT;
     bool past = (c.mode & CONTROL_PAST) != 0;
     c.mode &= ~CONTROL_PAST;
@@ -530,11 +638,12 @@ static int read_run(struct reader *in, struct runs *r)
 }
 
 /* Reads what became of the tables of some numbers into place[]. */
-static int read_places(struct reader *in, uint64_t sequence, struct run_place *place)
+static int read_places(struct reader *in, uint32_t version, uint64_t sequence,
+                       struct run_place *place)
 {
     uint64_t places;
     struct control_place p;
-    if (!get(in, &places, sizeof places) || places == 0 || places > LIMIT_TABLES)
+    if (!get(in, &places, sizeof places) || (places == 0 && version < 8) || places > LIMIT_TABLES)
         return SHOAL_E_CORRUPT;
     for (uint64_t i = 0; i < places; i++) {
         if (!get(in, &p, sizeof p) || p.table >= LIMIT_TABLES || p.is.barrier > sequence)
@@ -618,13 +727,13 @@ int stored_control_read(const void *value, size_t bytes, struct runs *r, struct 
             return rc;
     }
     for (uint32_t i = 0; i < h.runs; i++) {
-        int rc = read_run(&in, r);
+        int rc = read_run(&in, version, r);
         if (rc != 0)
             return err_set(e, rc, damaged);
     }
     if (r != NULL && r->newest < h.newest)
         r->newest = h.newest;
-    if (version >= 7 && read_places(&in, h.sequence, place) != 0)
+    if (version >= 7 && read_places(&in, version, h.sequence, place) != 0)
         return err_set(e, SHOAL_E_CORRUPT, damaged);
     if (r != NULL)
         places_take(r, place);

@@ -18,14 +18,16 @@
 
 void stored_tablet_key(uint32_t table, uint32_t tablet, struct store_item *item);
 void stored_control_key(struct store_item *item);
-/* The key of a load into tables (a bit each): one of other tables has another key. tables 0: the
- * key of a release that kept the newest load alone. */
-void stored_load_key(uint64_t tables, struct store_item *item);
+/* The key of a load into tables: one of other tables has another key. No tables: the key of a
+ * release that kept the newest load alone. */
+void stored_load_key(struct table_set tables, struct store_item *item);
 /* A cold row (cold.h): key "r", table, tablet, epoch (24 bits), mixed key, each big-endian, so that
  * a tablet's rows are adjacent and in the order of its index. */
 void stored_row_key(uint32_t table, uint32_t tablet, uint32_t epoch, uint64_t key,
                     struct store_item *item);
 #define STORED_EPOCH_MAX 0xffffffu
+/* The range of all rows of a table. */
+void stored_table_rows(uint32_t table, struct store_item *from, struct store_item *below);
 /* The range of one tablet's rows in one epoch. */
 void stored_row_range(uint32_t table, uint32_t tablet, uint32_t epoch, struct store_item *from,
                       struct store_item *below);
@@ -51,12 +53,14 @@ int stored_tablet_read(const void *value, size_t bytes, struct table *t, struct 
 /* A load (load.c). While it is `under way` the stored tablets of `tables` are the load's and must
  * not be used; afterwards the load has opened its run. */
 struct stored_load {
-    uint64_t magic, checksum; /* stored_load_seal fills them in */
-    uint64_t run, tables;     /* bit t: table t */
-    uint64_t under_way;       /* 1 or 0 */
+    uint64_t run;
+    struct table_set tables;
+    bool under_way;
 };
-_Static_assert(sizeof(struct stored_load) == 40, "stored_load is a disk format");
-void stored_load_seal(struct stored_load *l);
+#define STORED_LOAD_BYTES 64u
+/* Writes its value to `value` (STORED_LOAD_BYTES), and fills in the item: its key, and the value,
+ * which it borrows. */
+void stored_load_write(const struct stored_load *l, void *value, struct store_item *item);
 bool stored_is_load(const void *key, size_t key_bytes);
 int stored_load_read(const void *value, size_t bytes, struct stored_load *out, struct err *e);
 

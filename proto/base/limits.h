@@ -12,10 +12,11 @@
 #define LIMIT_UNPACK_BYTES (256u << 10) /* memory of protobuf-c for one header */
 #define LIMIT_KEYS 65536u               /* keys of one pull or push */
 #define LIMIT_WIDTH 4096u               /* floats of one row's weights */
-#define LIMIT_TABLES 64u
-#define LIMIT_SPACES 32u     /* models of a fleet */
-#define LIMIT_JOB_TABLES 32u /* tables of a job file: sparse ones */
-#define LIMIT_TABLETS 65536u /* tablets of one table */
+#define LIMIT_TABLES 256u               /* of a fleet, all spaces together */
+#define LIMIT_SPACES 32u                /* models of a fleet */
+#define LIMIT_JOB_TABLES 32u            /* tables of a job file: sparse ones */
+#define LIMIT_TABLETS 65536u            /* tablets of one table */
+#define LIMIT_FLEET_TABLETS 4194304u    /* of all tables: their map is one frame */
 #define LIMIT_SHARDS 1024u
 #define LIMIT_COPIES 5u             /* of a shard, its leader among them */
 #define LIMIT_SHARD_TABLETS_MIN 16u /* tablets of a table on a shard; fewer are refused */
@@ -55,7 +56,7 @@
 #define LIMIT_HELD 65536u           /* messages that wait for the coordinator's store */
 #define LIMIT_HELD_BYTES (256u << 20)
 
-_Static_assert((uint64_t)LIMIT_TABLES *LIMIT_TABLETS <= UINT32_MAX,
-               "global tablet numbers fit 32 bits");
+_Static_assert(2ull * LIMIT_FLEET_TABLETS <= LIMIT_FRAME_BYTES / 2,
+               "a map of u16 for each tablet is sent as one frame");
 
 #endif

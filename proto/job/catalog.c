@@ -36,14 +36,13 @@ static int places_take(const struct json *bits, const struct json *first, struct
                        struct err *e)
 {
     size_t at = 0;
-    for (uint32_t t = 0; t < LIMIT_TABLES; t++) {
-        if (((s->tables | s->left) >> t & 1) == 0)
-            continue;
+    const struct table_set all = table_set_or(s->tables, s->left);
+    TABLE_SET_EACH (t, &all) {
         int64_t log2 = json_as_int(json_array_at(bits, at), -1),
                 begin = json_as_int(json_array_at(first, at), -1);
         at++;
         if (log2 < 0 || log2 > 31 || UINT32_C(1) << log2 > LIMIT_TABLETS || begin < 0 ||
-            begin > LIMIT_TABLES * LIMIT_TABLETS)
+            begin > LIMIT_FLEET_TABLETS)
             return refuse(e, "a table has no number of tablets, or no place");
         s->bits[t] = (uint8_t)log2;
         s->first[t] = (uint32_t)begin;
@@ -76,16 +75,17 @@ static int space_take(const struct json *j, struct catalog *c, struct err *e)
     if (c->count == LIMIT_SPACES || number < 0 || number >= LIMIT_SPACES)
         return refuse(e, "a space has no number");
     if (name == NULL || strlen(name) >= LIMIT_NAME ||
-        !manifest_hex(json_get(j, "tables"), &s.tables) ||
-        !manifest_hex(json_get(j, "left"), &s.left))
+        !table_set_parse(json_get_string(j, "tables", ""), &s.tables) ||
+        !table_set_parse(json_get_string(j, "left", ""), &s.left))
         return refuse(e, "a space has no name, or no tables");
     text_copy(s.name, sizeof s.name, name);
     if (c->count > 0 && c->space[c->count - 1].number >= s.number)
         return refuse(e, "its spaces are not in order");
-    if ((s.tables & s.left) != 0)
+    if (table_set_meet(s.tables, s.left))
         return refuse(e, "a space has a table, and has it no more");
     for (uint32_t i = 0; i < c->count; i++) /* 1 */
-        if (((c->space[i].tables | c->space[i].left) & (s.tables | s.left)) != 0 ||
+        if (table_set_meet(table_set_or(c->space[i].tables, c->space[i].left),
+                           table_set_or(s.tables, s.left)) ||
             (s.name[0] != 0 && strcmp(c->space[i].name, s.name) == 0))
             return refuse(e, "two spaces have one name, or share a table");
     int rc = places_take(json_get(j, "bits"), json_get(j, "first"), &s, e);
@@ -149,16 +149,22 @@ int catalog_read(const char *text, size_t bytes, struct catalog *out, struct err
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+static void tables_set(struct json *j, const char *key, struct table_set tables)
+{
+    char text[TABLE_SET_TEXT];
+    table_set_text(tables, text);
+    (void)json_set_string(j, key, text);
+}
+
 static char *space_text(const struct catalog_space *s)
 {
     struct json *j = json_new_object(), *bits = json_new_array(), *first = json_new_array();
     (void)json_set_string(j, "name", s->name);
     (void)json_set_int(j, "number", s->number);
-    (void)json_set_hex(j, "tables", s->tables);
-    (void)json_set_hex(j, "left", s->left);
-    for (uint32_t t = 0; t < LIMIT_TABLES; t++) {
-        if (((s->tables | s->left) >> t & 1) == 0)
-            continue;
+    tables_set(j, "tables", s->tables);
+    tables_set(j, "left", s->left);
+    const struct table_set all = table_set_or(s->tables, s->left);
+    TABLE_SET_EACH (t, &all) {
         (void)json_append(bits, json_new_int(s->bits[t]));
         (void)json_append(first, json_new_int(s->first[t]));
     }

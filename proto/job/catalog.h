@@ -11,8 +11,8 @@
  *           "left": "0x0000000000000000", "bits": [6, 6, 0], "first": [192, 256, 320]}
  *   names: {...}
  *
- * tables: a bit for each number by which shards know one of its tables; left: the same for tables
- * that the shards have, and no job of the space uses any more; bits and first: for each of both, by
+ * tables: the numbers by which shards know its tables (table_set_text); left: those of tables that
+ * the shards have, and no job of the space uses any more; bits and first: for each of both, by
  * number, log2 of its tablets, and the first of them in the map. Where rows of a space are missing
  * its line has "state": "lost" or "half" (half dropped), and of one table alone "half": its name.
  * Pure; one thread at a time. */
@@ -21,6 +21,7 @@
 
 #include "proto/base/err.h"
 #include "proto/base/limits.h"
+#include "proto/base/table_set.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,7 +36,7 @@ struct catalog_space {
     char name[LIMIT_NAME];
     enum catalog_state state;
     char half[LIMIT_NAME]; /* CATALOG_HALF: the table that is half dropped; "": all of them are */
-    uint64_t tables, left;
+    struct table_set tables, left;
     /* by the number of the table */
     uint8_t bits[LIMIT_TABLES];
     uint32_t first[LIMIT_TABLES];

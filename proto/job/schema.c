@@ -280,8 +280,7 @@ int schema_check(const struct table_schema *s, struct err *e)
     if (s->width == 0 || s->width > LIMIT_WIDTH || s->zero_first > s->width)
         return err_set(e, SHOAL_E_SCHEMA, "table %s: width %u is not in 1..%u", s->name, s->width,
                        LIMIT_WIDTH);
-    if (s->tablet_bits > 16 ||
-        s->tablet_first > LIMIT_TABLES * LIMIT_TABLETS - (1u << s->tablet_bits))
+    if (s->tablet_bits > 16 || s->tablet_first > LIMIT_FLEET_TABLETS - (1u << s->tablet_bits))
         return err_set(e, SHOAL_E_SCHEMA, "table %s: 2^%u tablets from %u on are over the limit",
                        s->name, s->tablet_bits, s->tablet_first);
     if ((unsigned)s->init.kind > INIT_CONSTANT || !number_ok(s->init.scale, -1e10f, 1e10f))

@@ -17,6 +17,7 @@ struct out {
     FILE *f;
     enum meter_format format;
     uint32_t series, left_out;
+    uint32_t tables_room; /* for more series of metrics by table */
     size_t bytes;
     char text
         [4096]; /* (bytes), not yet in f: a call of stdio for each word costs most of the time */
@@ -187,19 +188,44 @@ static void sample_write(struct out *o, const struct meter_sheet *s,
         line_write(o, row, suffix(row->type), labels, NAN, s->number[sample->number]);
 }
 
+/* True for a metric of single tables, of which a fleet of many spaces has thousands of series. */
+static bool by_table(const struct meter_row *row)
+{
+    return strstr(row->labels, "table") != NULL;
+}
+
+static uint32_t series_of(const struct meter_sample *sample)
+{
+    return sample->numbers == 1 ? 1 : sample->numbers + 1;
+}
+
+/* Series for tables, beside those of all other metrics. */
+static uint32_t tables_room(const struct meter_sheet *sheet, uint32_t sheets)
+{
+    uint32_t others = 1;
+    for (uint32_t s = 0; s < sheets; s++)
+        for (uint32_t i = 0; i < sheet[s].samples; i++)
+            if (!by_table(&meter_rows[sheet[s].sample[i].id]))
+                others += series_of(&sheet[s].sample[i]);
+    return SAT_SUB(METER_SERIES, others);
+}
+
 static void row_write(struct out *o, uint32_t id, const struct meter_sheet *sheet, uint32_t sheets)
 {
+    const bool tables = by_table(&meter_rows[id]);
     bool headed = false;
     for (uint32_t s = 0; s < sheets; s++)
         for (uint32_t i = 0; i < sheet[s].samples; i++) {
             const struct meter_sample *sample = &sheet[s].sample[i];
             if (sample->id != id)
                 continue;
-            uint32_t series = sample->numbers == 1 ? 1 : sample->numbers + 1;
-            if (o->series + series > METER_SERIES) {
+            uint32_t series = series_of(sample);
+            if (o->series + series > METER_SERIES || (tables && series > o->tables_room)) {
                 o->left_out += series;
                 continue;
             }
+            if (tables)
+                o->tables_room -= series;
             if (!headed)
                 head_write(o, &meter_rows[id]);
             headed = true;
@@ -212,7 +238,8 @@ void meter_text_write(FILE *f, enum meter_format format, const struct meter_shee
                       uint32_t sheets)
 {
     const struct meter_row *last = &meter_rows[METER_ID_LEFT_OUT];
-    struct out o = {.f = f, .format = format, .series = 1};
+    struct out o = {
+        .f = f, .format = format, .series = 1, .tables_room = tables_room(sheet, sheets)};
     for (uint32_t s = 0; s < sheets; s++)
         o.left_out += sheet[s].left_out;
     for (uint32_t id = 0; id < METER_ROWS; id++)

@@ -16,7 +16,8 @@ enum meter_format { METER_PLAIN, METER_OPEN };
 const char *meter_text_type(enum meter_format format);
 
 /* Writes the samples of all sheets, those of a metric together. All sheets have METER_SERIES series
- * at most; those beyond are left out, and LEFT_OUT tells how many. f keeps its own error. */
+ * at most; those beyond are left out, series of single tables before all others, and LEFT_OUT tells
+ * how many. f keeps its own error. */
 void meter_text_write(FILE *f, enum meter_format format, const struct meter_sheet *sheet,
                       uint32_t sheets);
 

@@ -439,15 +439,6 @@ struct msg *wire_refusal(const struct wire *request, int status, const char *for
 
 /* ---- table schemas --------------------------------------------------------------------------- */
 
-uint32_t wire_table_number(uint64_t tables, uint32_t index)
-{
-    while (index-- > 0)
-        tables &= tables - 1;
-    if (tables == 0)
-        return LIMIT_TABLES;
-    return (uint32_t)__builtin_ctzll(tables);
-}
-
 void wire_schema_to(const struct table_schema *s, struct wire_TABLE_CREATE *out)
 {
     *out = (struct wire_TABLE_CREATE){.table = s->table,

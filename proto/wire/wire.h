@@ -26,18 +26,28 @@
 #include "proto/base/limits.h"
 #include "proto/base/msg.h"
 #include "proto/base/nameset.h"
+#include "proto/base/table_set.h"
 #include "proto/job/schema.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #ifndef WIRE_VERSION     /* tests/wire/later.h simulates a later release */
-#define WIRE_VERSION 10u /* the newest protocol version that this release takes */
-#define WIRE_OLDEST 10u  /* the release before this one, once there is one */
+#define WIRE_VERSION 11u /* the newest protocol version that this release takes */
+#define WIRE_OLDEST 11u  /* the release before this one, once there is one */
 #endif
 
 /* Batches are numbered from 1 in each lane; mark 0: none yet. */
 #define WIRE_BOUND_ASYNC UINT32_MAX /* `bound` of a pull that never waits */
+
+/* A set of tables (proto/base/table_set.h) is four fields: its words. WIRE_TABLES_OF is the set of
+ * a message; WIRE_TABLES_IS initializes the fields by a set. */
+#define WIRE_TABLES(U64) U64(tables_0) U64(tables_1) U64(tables_2) U64(tables_3)
+#define WIRE_TABLES_OF(m)                                                                          \
+    ((struct table_set){{(m).tables_0, (m).tables_1, (m).tables_2, (m).tables_3}})
+#define WIRE_TABLES_IS(s)                                                                          \
+    .tables_0 = (s).word[0], .tables_1 = (s).word[1], .tables_2 = (s).word[2],                     \
+    .tables_3 = (s).word[3]
 
 /* a list of fields fills its lines */
 /* clang-format off */
@@ -141,12 +151,12 @@
     ROW_RULES(U32, F32) U32(field_rule_count) U32(values)
 #define WIRE_TABLE_CREATE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
 
-/* Opens a run with `lanes` lanes on this shard; mode: enum wire_mode. tables: bit t says that the
- * run pushes to table t, so that the table counts in the run's clocks and lowest marks; 0: all
+/* Opens a run with `lanes` lanes on this shard; mode: enum wire_mode. tables: those to which the
+ * run pushes, so that they count in the run's clocks and lowest marks; an empty set: all
  * tables. Journalled. All marks start at 0. A repeated request changes nothing. must_exist: the run
  * was open here before, so none is made: NOT_FOUND where there is none. */
 #define WIRE_RUN_OPEN(U32, U64, I32, F32, F64, B, STR) \
-    U64(run) U32(lanes) U32(mode) U64(tables) B(must_exist)
+    U64(run) U32(lanes) U32(mode) WIRE_TABLES(U64) B(must_exist)
 #define WIRE_RUN_OPEN_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
 #define WIRE_RUN_DROP(U32, U64, I32, F32, F64, B, STR) U64(run)
 #define WIRE_RUN_DROP_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
@@ -211,18 +221,18 @@
 #define WIRE_KEYLIST(U32, U64, I32, F32, F64, B, STR) U64(version)
 #define WIRE_KEYLIST_REPLY(U32, U64, I32, F32, F64, B, STR) U64(version)
 
-/* Shares of the memory. frame 1: struct wire_share (count): the tables of a space, a bit each, and
- * its part of the memory, of WIRE_SHARE_PARTS. All of these shares replace those before; a shard
+/* Shares of the memory. frame 1: struct wire_share (count): the tables of a space, and its part of
+ * the memory, of WIRE_SHARE_PARTS. All of these shares replace those before; a shard
  * keeps them in memory only. Tables in no share have the parts that are left; count 0: all tables
  * have all. The beat tells the digest of the list that the shard has. Reply frame 1: struct
  * wire_share_use (count), in the same order. MALFORMED: tables with two shares, too many parts. */
 #define WIRE_SHARE_PARTS 65536u
 struct wire_share {
-    uint64_t tables;
+    struct table_set tables;
     uint32_t parts, zero;
     char space[LIMIT_NAME];
 };
-_Static_assert(sizeof(struct wire_share) == 80, "wire_share is a wire format");
+_Static_assert(sizeof(struct wire_share) == 104, "wire_share is a wire format");
 /* rows, and those of them in the store; bytes in memory, and its share of it (0: memory has no
  * limit); pushes that the share has put off, and refused, since it was set. */
 struct wire_share_use {
@@ -232,14 +242,14 @@ struct wire_share_use {
 #define WIRE_SHARES_REPLY(U32, U64, I32, F32, F64, B, STR) U32(count)
 
 /* The cut. HOLD queues pushes and records the sequence and the marks of run `run` (OLD_RUN: the
- * run is not open; run 0: the cut belongs to no run and cannot be restored; tables: a bit for
- * each table that it is made for). GO makes the shard's part of cut `cut` and releases the
+ * run is not open; run 0: the cut belongs to no run and cannot be restored; tables: those
+ * that it is made for). GO makes the shard's part of cut `cut` and releases the
  * pushes at once; its reply comes when the part is complete on disk. A HOLD without a GO ends by
  * itself after 10 s. ahead: no push is held yet; rows are written while pushes go on, so that
  * the cut itself writes few records. RESTORE puts the tables of the cut's run back to cut `cut`
  * (journalled), opens run `run` with the marks of the cut and drops every other run of these
  * tables; look: the cut is only read as a whole, and nothing is changed. CUT_DROP deletes a cut. */
-#define WIRE_HOLD(U32, U64, I32, F32, F64, B, STR) U64(cut) U64(run) B(ahead) U64(tables)
+#define WIRE_HOLD(U32, U64, I32, F32, F64, B, STR) U64(cut) U64(run) B(ahead) WIRE_TABLES(U64)
 #define WIRE_HOLD_REPLY(U32, U64, I32, F32, F64, B, STR) U64(sequence)
 #define WIRE_GO(U32, U64, I32, F32, F64, B, STR) U64(cut)
 #define WIRE_GO_REPLY(U32, U64, I32, F32, F64, B, STR) U64(sequence) U64(rows) U64(bytes)
@@ -249,9 +259,10 @@ struct wire_share_use {
 #define WIRE_CUT_DROP_REPLY(U32, U64, I32, F32, F64, B, STR) U64(cut)
 /* Sent at every registration. Of the cuts below number `below` only `keep` (0: none) is still
  * needed; the others are deleted. No run below number `runs` will continue: such runs are dropped,
- * except one that ROWS_GO may still undo. tables: bit t says that table t is the job's; 0: all
+ * except one that ROWS_GO may still undo. tables: the job's; an empty set: all
  * tables. Cuts and runs that share no table with the job belong to another job, and stay. */
-#define WIRE_CUT_KEEP(U32, U64, I32, F32, F64, B, STR) U64(below) U64(keep) U64(runs) U64(tables)
+#define WIRE_CUT_KEEP(U32, U64, I32, F32, F64, B, STR) \
+    U64(below) U64(keep) U64(runs) WIRE_TABLES(U64)
 #define WIRE_CUT_KEEP_REPLY(U32, U64, I32, F32, F64, B, STR) U32(dropped)
 
 /* Reply frame 1: u64 digest of each tablet of the table from tablet_first on, the first that this
@@ -273,8 +284,9 @@ struct wire_share_use {
 
 /* Checkpoints. CUT_EXPORT: the shard puts its complete cut into the new folder path/part-PART (hard
  * links where the file system allows, else copies), with the checksum of each file in the part's
- * manifest; it is part `part` of `parts`. tables: bit t says that table t belongs to it, where the
- * cut is of no run, whose tables it is else; 0: all tables. A repeated request gets the same reply.
+ * manifest; it is part `part` of `parts`. tables: those that belong to it, where the
+ * cut is of no run, whose tables they are else; an empty set: all tables. A repeated request gets
+ * the same reply.
  *
  * LOAD: the shard fills its empty tables with the tablets that it leads, from all parts under
  * `path` (as many as there were shards then). The marks of the checkpoint's run are set under the
@@ -286,20 +298,20 @@ struct wire_share_use {
 #define WIRE_WITHOUT 2048
 #define WIRE_TRANSLATED 2048
 #define WIRE_CUT_EXPORT(U32, U64, I32, F32, F64, B, STR) \
-    U64(cut) U32(part) U32(parts) STR(path, LIMIT_PATH) U64(tables)
+    U64(cut) U32(part) U32(parts) STR(path, LIMIT_PATH) WIRE_TABLES(U64)
 #define WIRE_CUT_EXPORT_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows) U64(bytes)
 #define WIRE_LOAD(U32, U64, I32, F32, F64, B, STR) \
     U64(run) STR(path, LIMIT_PATH) U32(lanes) U32(mode) STR(without, WIRE_WITHOUT) \
-    U64(tables)
+    WIRE_TABLES(U64)
 #define WIRE_LOAD_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U64(rows) STR(translated, WIRE_TRANSLATED)
 
 /* Removes rows of a job's tables; what: enum wire_rows. run: number of the operation, which is that
- * of the run that asks. tables: bit t says that table t is the job's. A repeated request, also
+ * of the run that asks. tables: the job's. A repeated request, also
  * after a restart, finishes the rest. The reply comes when the removal is durable. rows: the rows
  * removed since the first request, where they are counted (fields). */
 #define WIRE_ROWS_GO(U32, U64, I32, F32, F64, B, STR) \
-    U64(run) U64(tables) U32(what) STR(fields, WIRE_WITHOUT)
+    U64(run) WIRE_TABLES(U64) U32(what) STR(fields, WIRE_WITHOUT)
 #define WIRE_ROWS_GO_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
 
 /* frame 1: keys, u64 (key_count); keys that the shard does not lead are skipped. action: enum
@@ -530,8 +542,8 @@ _Static_assert(sizeof(struct wire_span) == 104, "wire_span is a wire format");
  * them; the reply of MAP_GET tells whose tables they are ("": not known). Both count tables and
  * tablets as the job that made them: its table 0 comes first, and its tablet 0.
  *
- * TABLE_GET: reply frame 1 as in TABLE_CREATE. MAP_GET: `tables` has a bit for each number by which
- * shards know one of these tables (wire_table_number); PULL, PUSH and all other requests to a shard
+ * TABLE_GET: reply frame 1 as in TABLE_CREATE. MAP_GET: `tables` has the numbers by which shards
+ * know these tables, in their order (table_set_nth); PULL, PUSH and all other requests to a shard
  * name a table by it. Reply frame 1: u16 shard of each tablet of these tables. Frame 2: one
  * LF-ended line for each shard number: its endpoint, a blank, and the public key that it has shown
  * to the coordinator, if any; empty while unknown. */
@@ -541,7 +553,7 @@ _Static_assert(sizeof(struct wire_span) == 104, "wire_span is a wire format");
 #define WIRE_MAP_GET(U32, U64, I32, F32, F64, B, STR) \
     U64(map_epoch) B(reads) STR(space, LIMIT_NAME)
 #define WIRE_MAP_GET_REPLY(U32, U64, I32, F32, F64, B, STR) \
-    U64(map_epoch) U32(tablet_count) U32(shards) U64(tables) STR(space, LIMIT_NAME)
+    U64(map_epoch) U32(tablet_count) U32(shards) WIRE_TABLES(U64) STR(space, LIMIT_NAME)
 
 /* Renews the worker's lease with each beat and carries the worker's figures (sums since it
  * joined; worker/train/stats.h explains them). Reply: the number of lanes that it holds. Status
@@ -1028,15 +1040,14 @@ enum wire_moves { WIRE_MOVES_REBALANCE = 1, WIRE_MOVES_DRAIN, WIRE_MOVES_STOP, W
 /* Frames of items that a field of the header counts: X(NAME, frame, count, bytes of an item, most
  * items). wire_decode refuses a frame that does not fit its count. wire.c has the checks that are
  * more than that. */
-#define WIRE_TABLETS_MAX ((uint64_t)LIMIT_TABLES * LIMIT_TABLETS)
 #define WIRE_COUNTED(X)                                                                            \
     X(PULL, 1, key_count, 8, LIMIT_KEYS)                                                           \
     X(PUSH, 1, key_count, 8, LIMIT_KEYS)                                                           \
     X(TABLE_CREATE, 1, field_rule_count, sizeof(struct field_rule), LIMIT_FIELDS)                  \
     X(TABLE_DECLARE, 1, field_rule_count, sizeof(struct field_rule), LIMIT_FIELDS)                 \
-    X(MAP_SET, 1, tablet_count, 2, WIRE_TABLETS_MAX)                                               \
+    X(MAP_SET, 1, tablet_count, 2, LIMIT_FLEET_TABLETS)                                            \
     X(MOVE_TAKE, 1, tablet_count, 4, WIRE_MOVE_TABLETS)                                            \
-    X(MOVE_MAP, 1, tablet_count, 2, WIRE_TABLETS_MAX)                                              \
+    X(MOVE_MAP, 1, tablet_count, 2, LIMIT_FLEET_TABLETS)                                           \
     X(FENCES, 1, lane_count, sizeof(struct wire_lane_fence), LIMIT_LANES)                          \
     X(KEYS, 1, key_count, 8, LIMIT_KEYS)                                                           \
     X(SHARES, 1, count, sizeof(struct wire_share), LIMIT_SPACES)                                   \
@@ -1048,8 +1059,8 @@ enum wire_moves { WIRE_MOVES_REBALANCE = 1, WIRE_MOVES_DRAIN, WIRE_MOVES_STOP, W
 #define WIRE_COUNTED_REPLY(X)                                                                      \
     X(RING, 1, members, sizeof(struct wire_ring_member), WIRE_RING_MEMBERS)                        \
     X(TABLE_GET, 1, field_rule_count, sizeof(struct field_rule), LIMIT_FIELDS)                     \
-    X(MAP_GET, 1, tablet_count, 2, WIRE_TABLETS_MAX)                                               \
-    X(MAP_HELD, 1, tablet_count, 2, WIRE_TABLETS_MAX)                                              \
+    X(MAP_GET, 1, tablet_count, 2, LIMIT_FLEET_TABLETS)                                            \
+    X(MAP_HELD, 1, tablet_count, 2, LIMIT_FLEET_TABLETS)                                           \
     X(TAKEN, 1, count, sizeof(struct nameset_item), NAMESET_MAX)                                   \
     X(DIGEST, 1, tablet_count, 8, LIMIT_TABLETS)                                                   \
     X(HEAT, 1, tablet_count, sizeof(struct wire_heat), LIMIT_TABLETS)                              \
@@ -1088,8 +1099,8 @@ enum wire_job_state {
     WIRE_JOB_FAILED
 };
 
-/* ALL: removes `tables` (0: all), their runs, marks and cuts before run `run` is opened; once for a
- * run and a table. Other tables keep theirs. FIELDS: removes all rows of the fields in `fields`
+/* ALL: removes `tables` (none: all), their runs, marks and cuts before run `run` is opened; once
+ * for a run and a table. Other tables keep theirs. FIELDS: removes all rows of the fields in `fields`
  * (as LOAD's without; tables that are not here are skipped). With a run, the one that starts these
  * fields again: nothing is done once that run was opened here, and the names of their keys stay.
  * With run 0 the names of their keys go too. TABLES: the same for all fields of `tables`. LOADED:
@@ -1190,9 +1201,6 @@ struct msg *wire_refusal(const struct wire *request, int status, const char *for
 const char *wire_error(const struct wire *refusal);
 const char *wire_type_name(enum wire_type t); /* "PULL" */
 
-/* The number by which shards know a job's table, from its index within the job: the place of the
- * index-th set bit of `tables` (MAP_GET). LIMIT_TABLES: the job has no such table. */
-uint32_t wire_table_number(uint64_t tables, uint32_t index);
 /* Converts struct table_schema <-> TABLE_CREATE (field_rule goes in and out of the raw frame). */
 void wire_schema_to(const struct table_schema *s, struct wire_TABLE_CREATE *out);
 int wire_schema_from(const struct wire_TABLE_CREATE *in, const struct frame *field_rule,

@@ -323,7 +323,7 @@ static int on_import(struct coord *c, struct coord_ask *a)
     if (w->number >= LIMIT_TABLES)
         return err_set(&a->e, SHOAL_E_MALFORMED, "there is no table number %u", w->number);
     COORD_EACH_JOB (c, j)
-        if (!w->done && coord_phase_running(j) && (j->space->numbers >> w->number & 1) != 0)
+        if (!w->done && coord_phase_running(j) && table_set_has(&j->space->numbers, w->number))
             return err_set(&a->e, SHOAL_E_BUSY,
                            "job %s trains in table %s: wait for its end or stop it first (shoal "
                            "stop)",

@@ -70,7 +70,8 @@ void admin_table_create(struct shard *s, peer_t from)
 void admin_run_open(struct shard *s, peer_t from)
 {
     const struct wire_RUN_OPEN r = s->in.u.RUN_OPEN;
-    uint64_t id = s->in.id, tables = r.tables ? r.tables : UINT64_MAX;
+    const struct table_set tables = table_set_or_all(WIRE_TABLES_OF(r));
+    uint64_t id = s->in.id;
     struct err e = {0};
     int rc = 0;
     /* the request may be a dead coordinator's; the drop must not take rows of this run */
@@ -104,9 +105,9 @@ void admin_run_drop(struct shard *s, peer_t from)
  * its lanes. */
 static bool leads_of_run(const struct shard *s, uint64_t run)
 {
-    uint64_t tables = engine_run_counts(s->engine, run);
-    for (uint32_t t = 0; t < LIMIT_TABLES; t++)
-        if ((tables >> t & 1) != 0 && s->lead.range[t].count > 0)
+    const struct table_set tables = engine_run_counts(s->engine, run);
+    TABLE_SET_EACH (t, &tables)
+        if (s->lead.range[t].count > 0)
             return true;
     return false;
 }

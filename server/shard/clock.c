@@ -46,13 +46,13 @@ int clock_range(const struct engine *g, uint64_t run, uint32_t table, uint64_t *
 
 uint64_t clock_high(const struct engine *g, const struct lead *lead, uint64_t run)
 {
-    uint64_t low, high, newest = 0, counts = engine_run_counts(g, run);
+    const struct table_set counts = engine_run_counts(g, run);
+    uint64_t low, high, newest = 0;
     uint32_t mode, lanes;
     if (engine_run_mode(g, run, &mode, &lanes) != 0 || mode != WIRE_BSP)
         return 0;
-    for (uint32_t t = 0; t < LIMIT_TABLES; t++)
-        if ((counts >> t & 1) != 0 && lead->range[t].count > 0 &&
-            clock_range(g, run, t, &low, &high) == 0 && high > newest)
+    TABLE_SET_EACH (t, &counts)
+        if (lead->range[t].count > 0 && clock_range(g, run, t, &low, &high) == 0 && high > newest)
             newest = high;
     return newest;
 }

@@ -352,7 +352,7 @@ static bool lead_end(struct shard *s)
     if (s->hold.cut != 0)
         cut_release(s);
     naming_stop(s);
-    survey_tables_gone(s, UINT64_MAX);
+    survey_tables_gone(s, TABLE_SET_ALL);
     copies_replies_drop(c);
     for (uint32_t i = 0; i < LIMIT_COPIES; i++) {
         copies_follower_refuse(&c->follower[i], SHOAL_E_NOT_LEADER, "another copy leads now");

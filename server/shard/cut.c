@@ -66,17 +66,18 @@ void cut_find_newest(struct shard *s)
 static void cut_ahead(struct shard *s, peer_t from);
 
 /* True when the held cut shares none of these tables: it belongs to another job or space, which has
- * not given it up. A cut of all tables (0) ends any. */
-static bool of_another_job(struct shard *s, uint64_t tables)
+ * not given it up. A cut of all tables (none) ends any. */
+static bool of_another_job(struct shard *s, struct table_set tables)
 {
-    return tables != 0 && (engine_cut_tables(s->engine, s->hold.cut) & tables) == 0;
+    return table_set_any(tables) &&
+           !table_set_meet(engine_cut_tables(s->engine, s->hold.cut), tables);
 }
 
 /* The tables of the cut that a HOLD asks for. A run that is not open has none. */
-static uint64_t asked_tables(struct shard *s, const struct wire_HOLD *w)
+static struct table_set asked_tables(struct shard *s, const struct wire_HOLD *w)
 {
     if (w->run == 0)
-        return w->tables;
+        return WIRE_TABLES_OF(*w);
     return engine_run_tables(s->engine, w->run);
 }
 
@@ -108,7 +109,7 @@ void cut_on_hold(struct shard *s, peer_t from)
         shard_send_reply(s, from);
         return;
     }
-    uint64_t tables = asked_tables(s, &s->in.u.HOLD);
+    const struct table_set tables = asked_tables(s, &s->in.u.HOLD);
     if (h->cut && h->cut != cut && of_another_job(s, tables)) {
         refuse_held(s, from, WIRE_TYPE_HOLD);
         return;
@@ -444,15 +445,15 @@ static bool unlisted(const struct wire_CUT_KEEP *r, uint64_t cut)
     return cut != 0 && cut < r->below && cut != r->keep;
 }
 
-/* The job's tables; 0 in the request: all. */
-static uint64_t tables_of(const struct wire_CUT_KEEP *r)
+/* The job's tables; none in the request: all. */
+static struct table_set tables_of(const struct wire_CUT_KEEP *r)
 {
-    return r->tables != 0 ? r->tables : UINT64_MAX;
+    return table_set_or_all(WIRE_TABLES_OF(*r));
 }
 
 static bool unwanted(struct shard *s, const struct wire_CUT_KEEP *r, uint64_t cut)
 {
-    return unlisted(r, cut) && (engine_cut_tables(s->engine, cut) & tables_of(r)) != 0;
+    return unlisted(r, cut) && table_set_meet(engine_cut_tables(s->engine, cut), tables_of(r));
 }
 
 /* Drops the runs of jobs that ended while this shard was away: the request to drop them may have
@@ -499,7 +500,7 @@ void cut_on_keep(struct shard *s, peer_t from)
     }
     if (dropped > 0)
         log_info("shard %s: %u cuts that nobody wants any more are gone", s->name, dropped);
-    if (unlisted(&r, s->hold.going) && (s->hold.going_tables & tables_of(&r)) != 0) {
+    if (unlisted(&r, s->hold.going) && table_set_meet(s->hold.going_tables, tables_of(&r))) {
         shard_refuse(s, from, WIRE_TYPE_CUT_KEEP, id, SHOAL_E_BUSY,
                      "shard %s is still writing cut %" PRIu64 "; ask again", s->name,
                      s->hold.going);
@@ -573,8 +574,11 @@ void cut_on_export(struct shard *s, peer_t from)
     }
     c->exporter = (struct checkpoint_asker){true, from, id};
     c->export = r;
-    const struct engine_export what = {
-        .cut = r.cut, .path = r.path, .part = r.part, .parts = r.parts, .tables = r.tables};
+    const struct engine_export what = {.cut = r.cut,
+                                       .path = r.path,
+                                       .part = r.part,
+                                       .parts = r.parts,
+                                       .tables = WIRE_TABLES_OF(r)};
     int rc = engine_cut_export_tables(s->engine, &what, exported_cb, s, &e);
     if (rc) {
         c->exporter.busy = false;
@@ -619,7 +623,7 @@ void cut_on_load(struct shard *s, peer_t from)
                                         .run = r.run,
                                         .lanes = r.lanes,
                                         .mode = r.mode,
-                                        .tables = r.tables,
+                                        .tables = WIRE_TABLES_OF(r),
                                         .without = c->load.without};
         c->loader = (struct checkpoint_asker){true, from, id};
         c->load = r;

@@ -30,7 +30,8 @@ struct hold {
     struct request_list queue; /* pushes that came while a cut is held (push_on_message) */
 
     uint64_t going; /* the cut being written; 0: none */
-    uint64_t going_sequence, going_tables;
+    uint64_t going_sequence;
+    struct table_set going_tables;
     peer_t asker; /* gets the answer when it is done, with asker_id */
     uint64_t asker_id;
 

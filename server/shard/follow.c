@@ -175,7 +175,7 @@ static int take_one(struct shard *s, const uint8_t *at, size_t bytes, struct err
     f->taken_bytes += r->bytes;
     s->sequence = r->sequence;
     f->grouped += record_pushes(r->kind);
-    f->tables_due |= r->kind == RECORD_TABLE || r->kind == RECORD_RESTORE;
+    f->tables_due |= r->kind == RECORD_TABLE || record_restores(r->kind);
     if (r->kind == RECORD_TERM)
         beat_now(s); /* only a copy that has told the term can be in sync */
     return 0;

@@ -25,10 +25,11 @@ static void spaces_look(struct shard *s)
     g->names_version = n->version;
     memset(g->space, 0, sizeof g->space);
     g->several = catalog_read(n->line, n->bytes, &spaces, NULL) == 0 && !spaces.alone;
-    for (uint32_t i = 0; g->several && i < spaces.count; i++)
-        for (uint32_t t = 0; t < LIMIT_TABLES; t++)
-            if (((spaces.space[i].tables | spaces.space[i].left) >> t & 1) != 0)
-                text_copy(g->space[t], LIMIT_NAME, spaces.space[i].name);
+    for (uint32_t i = 0; g->several && i < spaces.count; i++) {
+        const struct table_set all = table_set_or(spaces.space[i].tables, spaces.space[i].left);
+        TABLE_SET_EACH (t, &all)
+            text_copy(g->space[t], LIMIT_NAME, spaces.space[i].name);
+    }
 }
 
 static void requests_put(const struct shard *s, struct meter_sheet *out)

@@ -31,7 +31,7 @@ static bool leads(const struct lead *l, uint64_t global)
 
 int lead_set_map(struct lead *l, uint64_t epoch, const uint16_t *shard_of, uint32_t tablet_count)
 {
-    SHOAL_ASSERT(epoch > 0 && tablet_count <= LIMIT_TABLES * LIMIT_TABLETS);
+    SHOAL_ASSERT(epoch > 0 && tablet_count <= LIMIT_FLEET_TABLETS);
     SHOAL_ASSERT(epoch >= l->epoch);
     uint16_t *copy = malloc(MAX(tablet_count, 1) * sizeof *copy);
     if (copy == NULL)

@@ -284,11 +284,11 @@ static void done_forget(struct naming *n)
     memset(n->done, 0, sizeof n->done);
 }
 
-void naming_tables_gone(struct shard *s, uint64_t tables)
+void naming_tables_gone(struct shard *s, struct table_set tables)
 {
     struct naming *n = &s->naming;
     done_forget(n);
-    if (n->peer == 0 || (tables >> n->table & 1) == 0)
+    if (n->peer == 0 || !table_set_has(&tables, n->table))
         return;
     env_timer_stop(s->env, &n->timer);
     shard_refuse(s, n->peer, WIRE_TYPE_KEYS, n->id, SHOAL_E_NO_TABLE, "shard %s: the table is gone",

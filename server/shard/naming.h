@@ -47,9 +47,9 @@ void naming_close(struct shard *s);
 void naming_on_message(struct shard *s, peer_t from);
 /* Another copy leads: the request under way is given up without an answer. */
 void naming_stop(struct shard *s);
-/* These tables (a bit each) go, and others may come in their place: a request under way that is
+/* These tables go, and others may come in their place: a request under way that is
  * about one of them is refused. */
-void naming_tables_gone(struct shard *s, uint64_t tables);
+void naming_tables_gone(struct shard *s, struct table_set tables);
 
 /* The object of a KEYS request for the audit log: "block 3 keys of emb". */
 void naming_object(const struct shard *s, const struct wire_KEYS *r, char out[NAMING_OBJECT]);

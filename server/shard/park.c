@@ -18,7 +18,7 @@
 
 void park_init(struct shard *s)
 {
-    s->park = (struct park){.short_of_room = 0};
+    s->park = (struct park){.purge_due = false};
 }
 
 void park_close(struct shard *s)
@@ -33,9 +33,9 @@ void park_fetched(struct shard *s)
     env_timer_start(s->env, &s->park.timer, 0);
 }
 
-void park_short(struct shard *s, uint64_t tables)
+void park_short(struct shard *s, struct table_set tables)
 {
-    s->park.short_of_room |= tables;
+    s->park.short_of_room = table_set_or(s->park.short_of_room, tables);
     if (!s->park.timer.due_ns)
         env_timer_start(s->env, &s->park.timer, ROOM_NS);
 }
@@ -97,8 +97,8 @@ static bool put_behind(struct shard *s, struct request *q)
         request_give(&s->pool, older);
         return true;
     }
-    bool behind =
-        (p->short_of_room >> q->push.r.table & 1) != 0 || park_lane_waits(&p->pushes, &q->push.r);
+    bool behind = table_set_has(&p->short_of_room, q->push.r.table) ||
+                  park_lane_waits(&p->pushes, &q->push.r);
     if (behind)
         request_append(&p->pushes, q);
     return behind;
@@ -206,7 +206,7 @@ void park_purge(struct shard *s)
     purge_list(s, &s->arrived);
 }
 
-void park_tables_gone(struct shard *s, uint64_t tables)
+void park_tables_gone(struct shard *s, struct table_set tables)
 {
     /* park_purge leaves requests of no run, and of runs of other tables, in each of them */
     struct request_list *const all[] = {&s->park.pulls, &s->arrived, &s->hold.queue,
@@ -220,7 +220,7 @@ void park_tables_gone(struct shard *s, uint64_t tables)
             uint32_t table = q->push.r.table;
             if (q->type == WIRE_TYPE_PULL)
                 table = q->pull.table;
-            if ((tables >> table & 1) != 0)
+            if (table_set_has(&tables, table))
                 shard_refuse_request(s, q, SHOAL_E_NO_TABLE, "the table is gone");
             else
                 request_append(all[i], q);

@@ -30,8 +30,8 @@ struct shard;
 struct park {
     struct request_list pushes, pulls;
     struct env_timer timer; /* starts a tick when no message does (shard.c) */
-    /* tables for which the engine has said BUSY, in the last walk or since (a bit each) */
-    uint64_t short_of_room;
+    /* tables for which the engine has said BUSY, in the last walk or since */
+    struct table_set short_of_room;
     bool pushes_due, pulls_due; /* rows have come since the last walk */
     bool purge_due;             /* a run was dropped while its pushes may have been on their way */
 };
@@ -40,7 +40,7 @@ void park_init(struct shard *s);
 /* Takes q, a push of a run that is not bsp: admits, refuses or parks it. */
 void park_enter(struct shard *s, struct request *q);
 /* The engine has no room for pushes to some tables: starts a tick soon, which tries again. */
-void park_short(struct shard *s, uint64_t tables);
+void park_short(struct shard *s, struct table_set tables);
 /* Takes q, a pull whose rows are being fetched. */
 void park_pull(struct shard *s, struct request *q);
 /* engine_options.on_fetched. */
@@ -60,9 +60,9 @@ uint32_t park_count(const struct shard *s);
 /* The set of runs changed: waiting requests of runs that are gone are refused with OLD_RUN. The
  * group is empty. */
 void park_purge(struct shard *s);
-/* These tables (a bit each) go, and others may come in their place: what waits for them is refused,
+/* These tables go, and others may come in their place: what waits for them is refused,
  * pulls of no run too. */
-void park_tables_gone(struct shard *s, uint64_t tables);
+void park_tables_gone(struct shard *s, struct table_set tables);
 /* Like park_purge, but at the end of a tick that is started for it: for a call from the engine,
  * which may be in the middle of an admission. */
 void park_purge_soon(struct shard *s);

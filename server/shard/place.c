@@ -87,7 +87,7 @@ static bool same_map(const struct engine_place *p, const uint16_t *shard_of, uin
 static int map_check(const struct shard *s, const struct wire_MAP_SET *r, struct err *e)
 {
     const struct engine_place *p = engine_place(s->engine);
-    if (r->map_epoch == 0 || r->tablet_count > LIMIT_TABLES * LIMIT_TABLETS)
+    if (r->map_epoch == 0 || r->tablet_count > LIMIT_FLEET_TABLETS)
         return err_set(e, SHOAL_E_MALFORMED, "map of epoch %" PRIu64 " with %u tablets",
                        r->map_epoch, r->tablet_count);
     if (s->beat.coordinator != 0 && nowhere(p))

@@ -212,13 +212,13 @@ static void parked_try(struct shard *s)
     if (!p->pulls_due)
         return;
     p->pulls_due = false;
-    const uint64_t held = engine_held_tables(s->engine);
+    const struct table_set held = engine_held_tables(s->engine);
     struct request_list all = p->pulls;
     struct request *q;
     p->pulls = (struct request_list){0};
     uint32_t of[2] = {0}; /* misses of tables that are held to a share, of others */
     while ((q = request_pop(&all)) != NULL) {
-        uint32_t *own = &of[(held >> q->pull.table & 1) == 0];
+        uint32_t *own = &of[!table_set_has(&held, q->pull.table)];
         if (*own == PARK_MISSES) {
             request_append(&p->pulls, q);
             continue;

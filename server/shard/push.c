@@ -130,17 +130,17 @@ void push_parked(struct shard *s)
     uint32_t misses = 0, of[2] = {0}; /* of: of tables that are held to a share, of others */
     if (shard_holds(s) || s->fatal.code || !p->pushes_due)
         return; /* not at each tick: the check whether all rows are there takes milliseconds */
-    p->short_of_room = 0;
+    p->short_of_room = TABLE_SET_NONE;
     p->pushes_due = false;
     bsp_retry(s);
-    const uint64_t held = engine_held_tables(s->engine);
+    const struct table_set held = engine_held_tables(s->engine);
     struct request_list all = p->pushes;
     struct request *q;
     p->pushes = (struct request_list){0};
     while ((q = request_pop(&all)) != NULL) {
         const struct push_record *r = &q->push.r;
-        uint32_t *own = &of[(held >> r->table & 1) == 0];
-        bool stays = (p->short_of_room >> r->table & 1) != 0 || *own == PARK_MISSES ||
+        uint32_t *own = &of[!table_set_has(&held, r->table)];
+        bool stays = table_set_has(&p->short_of_room, r->table) || *own == PARK_MISSES ||
                      behind_a_miss(missed, misses, q);
         if (!stays && !engine_warm(s->engine, r->table, r->keys, r->key_count)) {
             missed[misses++] = q;

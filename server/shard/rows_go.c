@@ -95,26 +95,27 @@ static void step_cb(struct env_timer *t)
 /* All fields of all tables that are asked for. */
 static void tables_take(struct rows_go *d)
 {
+    const struct table_set tables = WIRE_TABLES_OF(d->asked);
     memset(&d->fields, 0, sizeof d->fields);
-    for (uint32_t t = 0; t < LIMIT_TABLES; t++)
-        if ((d->asked.tables >> t & 1) != 0)
-            memset(d->fields.of[t], 0xff, sizeof d->fields.of[t]);
+    TABLE_SET_EACH (t, &tables)
+        memset(d->fields.of[t], 0xff, sizeof d->fields.of[t]);
 }
 
 static int fields_begin(struct shard *s, struct err *e)
 {
     struct rows_go *d = &s->rows_go;
+    const struct table_set tables = WIRE_TABLES_OF(d->asked);
     if (!lead_ready(&s->lead)) /* without a map it would drop nothing and report success */
         return err_set(e, SHOAL_E_AGAIN, "it has no map yet; ask again");
     int rc = 0;
     if (d->asked.what == WIRE_ROWS_FIELDS)
-        rc = engine_fields_take(s->engine, d->asked.fields, d->asked.tables, &d->fields, e);
+        rc = engine_fields_take(s->engine, d->asked.fields, tables, &d->fields, e);
     else
         tables_take(d);
     if (rc)
         return rc;
     /* the run was opened here already, so the rows may be the job's own */
-    if (d->asked.run != 0 && engine_newest_run_of(s->engine, d->asked.tables) >= d->asked.run)
+    if (d->asked.run != 0 && engine_newest_run_of(s->engine, tables) >= d->asked.run)
         memset(&d->fields, 0, sizeof d->fields);
     d->table = d->tablet = 0;
     env_timer_start(s->env, &d->timer, 0);
@@ -132,10 +133,9 @@ static void unloaded_cb(void *context, int status, const char *text)
     answer(s, status, text);
 }
 
-static uint64_t tables_asked(const struct shard *s)
+static struct table_set tables_asked(const struct shard *s)
 {
-    uint64_t tables = s->rows_go.asked.tables;
-    return tables ? tables : UINT64_MAX;
+    return table_set_or_all(WIRE_TABLES_OF(s->rows_go.asked));
 }
 
 /* The tables are gone: requests that wait for them are refused. */
@@ -143,12 +143,12 @@ static void cleared_cb(void *context, int status, const char *text)
 {
     struct shard *s = context;
     struct err e = {0};
-    uint64_t tables = tables_asked(s);
+    const struct table_set tables = tables_asked(s);
     if (status) {
         answer(s, status, text);
         return;
     }
-    if (s->hold.last && (engine_cut_tables(s->engine, s->hold.last) & tables))
+    if (s->hold.last && table_set_meet(engine_cut_tables(s->engine, s->hold.last), tables))
         s->hold.last = 0; /* its cut is gone */
     survey_tables_gone(s, tables);
     naming_tables_gone(s, tables);
@@ -163,13 +163,13 @@ static void cleared_cb(void *context, int status, const char *text)
 static int clear_begin(struct shard *s, struct err *e)
 {
     struct rows_go *d = &s->rows_go;
-    uint64_t tables = tables_asked(s);
-    bool ours = s->hold.cut && (engine_cut_tables(s->engine, s->hold.cut) & tables);
+    const struct table_set tables = tables_asked(s);
+    bool ours = s->hold.cut && table_set_meet(engine_cut_tables(s->engine, s->hold.cut), tables);
     if (ours && cut_release(s))
         return SHOAL_E_IO; /* the shard ends, and answers nothing */
-    for (uint32_t t = 0; t < LIMIT_TABLES; t++) {
+    TABLE_SET_EACH (t, &tables) {
         const struct table *table = engine_table(s->engine, t);
-        if ((tables >> t & 1) && table != NULL)
+        if (table != NULL)
             d->rows += table_rows(table);
     }
     return engine_clear(s->engine, d->asked.run, tables, cleared_cb, s, e);
@@ -179,8 +179,8 @@ static int clear_begin(struct shard *s, struct err *e)
 
 static bool is_same(const struct wire_ROWS_GO *a, const struct wire_ROWS_GO *b)
 {
-    return a->run == b->run && a->tables == b->tables && a->what == b->what &&
-           strcmp(a->fields, b->fields) == 0;
+    return a->run == b->run && table_set_equal(WIRE_TABLES_OF(*a), WIRE_TABLES_OF(*b)) &&
+           a->what == b->what && strcmp(a->fields, b->fields) == 0;
 }
 
 static int begin(struct shard *s, struct err *e)
@@ -193,7 +193,7 @@ static int begin(struct shard *s, struct err *e)
     case WIRE_ROWS_TABLES:
         return fields_begin(s, e);
     case WIRE_ROWS_LOADED:
-        return engine_load_drop(s->engine, r->run, r->tables, unloaded_cb, s, e);
+        return engine_load_drop(s->engine, r->run, WIRE_TABLES_OF(*r), unloaded_cb, s, e);
     default:
         return err_set(e, SHOAL_E_MALFORMED, "no rows of kind %u", r->what);
     }
@@ -233,10 +233,10 @@ static bool in_steps(const struct rows_go *d)
     return d->asked.what == WIRE_ROWS_FIELDS || d->asked.what == WIRE_ROWS_TABLES;
 }
 
-bool rows_go_busy(const struct shard *s, uint64_t tables)
+bool rows_go_busy(const struct shard *s, struct table_set tables)
 {
     const struct rows_go *d = &s->rows_go;
-    return d->peer != 0 && in_steps(d) && (d->asked.tables & tables) != 0;
+    return d->peer != 0 && in_steps(d) && table_set_meet(WIRE_TABLES_OF(d->asked), tables);
 }
 
 bool rows_go_stop(struct shard *s)

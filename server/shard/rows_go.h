@@ -34,6 +34,6 @@ bool rows_go_stop(struct shard *s);
 void rows_go_close(struct shard *s);
 void rows_go_on_message(struct shard *s, peer_t from);
 /* True when fields of some of these tables are being removed. */
-bool rows_go_busy(const struct shard *s, uint64_t tables);
+bool rows_go_busy(const struct shard *s, struct table_set tables);
 
 #endif

@@ -222,7 +222,7 @@ static void shard_tick(struct shard *s)
 static void park_cb(struct env_timer *t)
 {
     struct shard *s = container_of(t, struct shard, park.timer);
-    s->park.pushes_due |= s->park.short_of_room;
+    s->park.pushes_due |= table_set_any(s->park.short_of_room);
     shard_tick(s);
 }
 

@@ -153,12 +153,12 @@ int shard_schema(struct shard *s, uint64_t run, uint32_t table, const struct tab
                  struct err *e)
 {
     const struct table *t = engine_table(s->engine, table);
-    uint64_t of_run = engine_run_tables(s->engine, run);
+    const struct table_set of_run = engine_run_tables(s->engine, run);
     if (!lead_ready(&s->lead))
         return err_set(e, SHOAL_E_AGAIN, "shard %s has no map yet; send again", s->name);
     if (t == NULL)
         return err_set(e, SHOAL_E_NO_TABLE, "no table %u on shard %s", table, s->name);
-    if (of_run != 0 && (of_run >> table & 1) == 0)
+    if (!table_set_has(&of_run, table) && table_set_any(of_run))
         return err_set(e, SHOAL_E_NOT_LEADER, "table %u on shard %s is not of run %" PRIu64, table,
                        s->name, run);
     *out = table_schema_of(t);

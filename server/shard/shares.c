@@ -33,8 +33,8 @@ uint64_t shares_digest(const struct shard *s)
 
 bool shares_fill_pool(const struct shard *s, uint32_t table)
 {
-    const uint64_t waits = s->park.short_of_room;
-    return waits != UINT64_MAX && table < LIMIT_TABLES && (waits >> table & 1) != 0 &&
+    const struct table_set *waits = &s->park.short_of_room;
+    return table_set_has(waits, table) && !table_set_equal(*waits, TABLE_SET_ALL) &&
            request_pool_pressed(&s->pool);
 }
 

@@ -226,33 +226,28 @@ void survey_on_table_stats(struct shard *s, peer_t from)
 
 /* ---- life ---- */
 
-static bool is_of(uint64_t tables, const struct survey_ask *ask)
-{
-    return (tables >> ask->table & 1) != 0;
-}
-
 /* The request that is worked on goes last: the next one begins then. */
-static void tables_gone(struct survey *d, uint64_t tables)
+static void tables_gone(struct survey *d, const struct table_set *tables)
 {
     static const char text[] = "the table is gone";
     for (uint32_t i = d->count; i-- > 1;) {
-        if (!is_of(tables, &d->ask[i]))
+        if (!table_set_has(tables, d->ask[i].table))
             continue;
         shard_refuse(d->s, d->ask[i].peer, d->kind->type, d->ask[i].id, SHOAL_E_NO_TABLE,
                      "shard %s: %s", d->s->name, text);
         d->count--;
         memmove(&d->ask[i], &d->ask[i + 1], (d->count - i) * sizeof d->ask[0]);
     }
-    if (d->count == 0 || !is_of(tables, &d->ask[0]))
+    if (d->count == 0 || !table_set_has(tables, d->ask[0].table))
         return;
     env_timer_stop(d->s->env, &d->timer);
     refuse(d, SHOAL_E_NO_TABLE, text);
 }
 
-void survey_tables_gone(struct shard *s, uint64_t tables)
+void survey_tables_gone(struct shard *s, struct table_set tables)
 {
-    tables_gone(&s->digests, tables);
-    tables_gone(&s->table_stats, tables);
+    tables_gone(&s->digests, &tables);
+    tables_gone(&s->table_stats, &tables);
 }
 
 void survey_init(struct shard *s)

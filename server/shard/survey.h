@@ -8,6 +8,7 @@
 
 #include "embedding/census.h"
 #include "proto/base/env.h"
+#include "proto/base/table_set.h"
 
 #include <stdbool.h>
 
@@ -40,9 +41,9 @@ struct survey {
 void survey_init(struct shard *s);
 void survey_on_digest(struct shard *s, peer_t from);
 void survey_on_table_stats(struct shard *s, peer_t from);
-/* These tables (a bit each) go, and others may come in their place: requests about them are
+/* These tables go, and others may come in their place: requests about them are
  * refused. */
-void survey_tables_gone(struct shard *s, uint64_t tables);
+void survey_tables_gone(struct shard *s, struct table_set tables);
 void survey_close(struct shard *s);
 
 #endif

@@ -15,7 +15,7 @@ static void same(const struct catalog *a, const struct catalog *b)
     for (uint32_t i = 0; i < a->count; i++) {
         const struct catalog_space *x = &a->space[i], *y = &b->space[i];
         SHOAL_ASSERT(x->number == y->number && x->number < LIMIT_SPACES);
-        SHOAL_ASSERT(strcmp(x->name, y->name) == 0 && x->tables == y->tables);
+        SHOAL_ASSERT(strcmp(x->name, y->name) == 0 && table_set_equal(x->tables, y->tables));
         SHOAL_ASSERT(memcmp(x->bits, y->bits, sizeof x->bits) == 0 && x->bytes == y->bytes);
         SHOAL_ASSERT((x->line == NULL) == (y->line == NULL));
         SHOAL_ASSERT(x->line == NULL || memcmp(x->line, y->line, x->bytes) == 0);

@@ -28,7 +28,7 @@ static void value_mend(uint8_t *at, size_t size, bool control)
     uint32_t column = 0;
     if (size < 40)
         return;
-    if (control && memcmp(at, "SHLCTRL4", 8) == 0)
+    if (control && memcmp(at, "SHLCTRL", 7) == 0 && at[7] > '3' && at[7] <= '8')
         memcpy(&magic, at, sizeof magic); /* otherwise that of 0.2.0 */
     memcpy(at, &magic, sizeof magic);
     memcpy(&column, at + 32, sizeof column);
@@ -67,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if ((mode & 1) != 0)
         value_mend(copy, size, control);
     known = (struct runs){0};
-    SHOAL_ASSERT(runs_add(&known, 7, 1, 2, RUN_SSP, &run) == 0);
+    SHOAL_ASSERT(runs_add(&known, 7, table_set_word(1), 2, RUN_SSP, &run) == 0);
     if (control) {
         rc = stored_control_read(copy, size, NULL, &as_of, visit, &schemas, &e);
         if (rc == 0 && stored_control_read(copy, size, &known, &as_of, visit, &schemas, &e) != 0 &&

@@ -1,9 +1,13 @@
 /* test_catalog.c: the list of a fleet's spaces: written, read, and what is refused. */
 #include "proto/job/catalog.h"
 
+#include "tests/lib/table_sets.h"
+
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define LAST (LIMIT_TABLES - 1)
 
 #define NAMES "names: {\"fields\":{\"user\":[0,\"emb\",\"category\"]},\"input\":\"user 8\"}"
 #define OTHERS "names: {\"fields\":{\"ad\":[3,\"emb\",\"id\"]},\"input\":\"ad 8\"}"
@@ -37,7 +41,7 @@ START_TEST(catalog_of_one_space_is_its_names)
     ck_assert_str_eq(c.space[0].name, "");
     ck_assert_uint_eq(c.space[0].bytes, strlen(NAMES));
     strcpy(c.space[0].name, "ads");
-    c.space[0].tables = 3;
+    c.space[0].tables = set_of(3);
     ck_assert(c.alone);
     char *text = again();
     ck_assert_str_eq(text, NAMES);
@@ -55,8 +59,8 @@ START_TEST(catalog_comes_back_as_it_was)
     c = (struct catalog){.count = 3};
     c.space[0] = (struct catalog_space){.number = 0,
                                         .name = "ads",
-                                        .tables = 0x5,
-                                        .left = 0x8,
+                                        .tables = set_of(0x5),
+                                        .left = set_of(0x8),
                                         .line = NAMES,
                                         .bytes = strlen(NAMES)};
     c.space[0].bits[0] = 6;
@@ -64,26 +68,27 @@ START_TEST(catalog_comes_back_as_it_was)
     c.space[0].bits[3] = 1;
     c.space[0].first[2] = 512;
     c.space[0].first[3] = 70;
-    c.space[1] = (struct catalog_space){.number = 2, .tables = 0x2}; /* its name is not known */
+    c.space[1] =
+        (struct catalog_space){.number = 2, .tables = set_of(0x2)}; /* its name is not known */
     c.space[2] = (struct catalog_space){.number = 31,
                                         .name = "a \"b\"\n",
-                                        .tables = UINT64_C(1) << 63,
+                                        .tables = table_set_one(LAST),
                                         .line = OTHERS,
                                         .bytes = strlen(OTHERS)};
-    c.space[2].bits[63] = 16;
+    c.space[2].bits[LAST] = 16;
     char *text = again();
     ck_assert_uint_eq(c.count, 3);
     ck_assert_str_eq(c.space[0].name, "ads");
-    ck_assert_uint_eq(c.space[0].tables, 5);
-    ck_assert_uint_eq(c.space[0].left, 8);
+    ck_assert(set_is(c.space[0].tables, 5));
+    ck_assert(set_is(c.space[0].left, 8));
     ck_assert(!c.alone && c.space[0].bits[2] == 10 && c.space[0].bits[3] == 1);
     ck_assert(c.space[0].first[2] == 512 && c.space[0].first[3] == 70);
     ck_assert_int_eq(strncmp(c.space[0].line, NAMES, c.space[0].bytes), 0);
     ck_assert_uint_eq(c.space[0].bytes, strlen(NAMES));
     ck_assert(c.space[1].number == 2 && c.space[1].name[0] == 0 && c.space[1].line == NULL);
     ck_assert_str_eq(c.space[2].name, "a \"b\"\n");
-    ck_assert_uint_eq(c.space[2].tables, UINT64_C(1) << 63);
-    ck_assert_uint_eq(c.space[2].bits[63], 16);
+    ck_assert(table_set_equal(c.space[2].tables, table_set_one(LAST)));
+    ck_assert_uint_eq(c.space[2].bits[LAST], 16);
     ck_assert_int_eq(strncmp(c.space[2].line, OTHERS, c.space[2].bytes), 0);
     free(text);
 }
@@ -95,8 +100,11 @@ START_TEST(catalog_says_where_rows_are_missing)
     static const char *const state[] = {"\"state\": \"lost\"", "\"state\": \"half\"",
                                         "\"half\": \"emb\""};
     c = (struct catalog){.count = 1};
-    c.space[0] = (struct catalog_space){
-        .name = "ads", .tables = 1, .line = NAMES, .bytes = strlen(NAMES), .state = CATALOG_LOST};
+    c.space[0] = (struct catalog_space){.name = "ads",
+                                        .tables = set_of(1),
+                                        .line = NAMES,
+                                        .bytes = strlen(NAMES),
+                                        .state = CATALOG_LOST};
     if (_i > 0)
         c.space[0].state = CATALOG_HALF;
     if (_i == 2)

@@ -151,9 +151,9 @@ static uint32_t shard_digest(const struct fake_shard *s, uint32_t table, uint64_
 
 /* ---- cuts of a shard ---- */
 
-static bool share_tables(uint64_t a, uint64_t b)
+static bool share_tables(struct table_set a, struct table_set b)
 {
-    return a == 0 || b == 0 || (a & b) != 0;
+    return table_set_meet(table_set_or_all(a), table_set_or_all(b));
 }
 
 static struct fake_cut *cut_find(struct fake_shard *s, uint64_t cut)
@@ -164,7 +164,7 @@ static struct fake_cut *cut_find(struct fake_shard *s, uint64_t cut)
     return NULL;
 }
 
-static void shard_hold(struct fake_shard *s, uint64_t cut, uint64_t tables)
+static void shard_hold(struct fake_shard *s, uint64_t cut, struct table_set tables)
 {
     if (s->held != cut) {
         s->noted.cut = cut;
@@ -273,7 +273,7 @@ static int shard_load(struct fake_shard *s, const struct wire_LOAD *q)
 }
 
 /* Drops tables; where others stay, so does what the shard knows of map and cuts. */
-static int shard_clear(struct fake_shard *s, uint64_t job, uint64_t tables)
+static int shard_clear(struct fake_shard *s, uint64_t job, struct table_set tables)
 {
     s->clears_asked++;
     if (s->refuse_clear)
@@ -285,13 +285,12 @@ static int shard_clear(struct fake_shard *s, uint64_t job, uint64_t tables)
         return 0;
     if (job <= s->newest_run)
         return SHOAL_E_CONFIG;
-    if (tables == UINT64_MAX)
+    if (table_set_equal(tables, TABLE_SET_ALL))
         fake_shard_forget(s);
     s->loaded = false;
     s->applied = 0;
-    for (uint32_t t = 0; t < 8; t++)
-        if ((tables >> t & 1) != 0)
-            s->tablets[t] = 0;
+    TABLE_SET_EACH (t, &tables)
+        s->tablets[t] = 0;
     s->cleared = job;
     s->clears++;
     return 0;
@@ -411,7 +410,7 @@ static int shard_answer(struct fake_shard *s, const struct wire *q, const struct
             return 0;
         if (s->no_room)
             return SHOAL_E_NO_SPACE;
-        shard_hold(s, q->u.HOLD.cut, q->u.HOLD.tables);
+        shard_hold(s, q->u.HOLD.cut, WIRE_TABLES_OF(q->u.HOLD));
         w->u.HOLD_reply.sequence = 7;
         return 0;
     case WIRE_TYPE_GO:
@@ -424,7 +423,7 @@ static int shard_answer(struct fake_shard *s, const struct wire *q, const struct
         return shard_load(s, &q->u.LOAD);
     case WIRE_TYPE_ROWS_GO:
         if (q->u.ROWS_GO.what == WIRE_ROWS_ALL)
-            return shard_clear(s, q->u.ROWS_GO.run, q->u.ROWS_GO.tables);
+            return shard_clear(s, q->u.ROWS_GO.run, WIRE_TABLES_OF(q->u.ROWS_GO));
         if (q->u.ROWS_GO.what == WIRE_ROWS_LOADED)
             return shard_unload(s);
         if (s->drop_slow)
@@ -455,7 +454,7 @@ static int shard_answer(struct fake_shard *s, const struct wire *q, const struct
     case WIRE_TYPE_CUT_KEEP:
         for (uint32_t i = 0; i < FAKE_CUTS; i++)
             if (s->kept[i].cut < q->u.CUT_KEEP.below && s->kept[i].cut != q->u.CUT_KEEP.keep &&
-                share_tables(s->kept[i].tables, q->u.CUT_KEEP.tables))
+                share_tables(s->kept[i].tables, WIRE_TABLES_OF(q->u.CUT_KEEP)))
                 s->kept[i].cut = 0;
         return 0;
     case WIRE_TYPE_SHARD_STATUS:

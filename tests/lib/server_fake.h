@@ -34,9 +34,9 @@ struct fake_run {
 };
 
 #define FAKE_CUTS 4u
-struct fake_cut {    /* the content of a checkpoint's part, written as it is */
-    uint64_t cut;    /* 0: none */
-    uint64_t tables; /* as HOLD has it; 0: all */
+struct fake_cut {            /* the content of a checkpoint's part, written as it is */
+    uint64_t cut;            /* 0: none */
+    struct table_set tables; /* as HOLD has it; none: all */
     struct fake_run run;
     uint8_t seen[FAKE_EPOCHS][FAKE_ROWS];
 };
@@ -66,8 +66,8 @@ struct fake_shard {
     uint32_t in_sync;                    /* of that reply */
     char refused[ERR_TEXT_MAX];          /* the last refusal of a beat */
     uint64_t map_epoch;
-    uint32_t tablets[8]; /* tablets of tables; 0: not created */
-    uint16_t *shard_of;  /* owned */
+    uint32_t tablets[LIMIT_TABLES]; /* tablets of tables; 0: not created */
+    uint16_t *shard_of;             /* owned */
     uint32_t map_count;
     uint64_t names_version;
     uint64_t taken_newest; /* the greatest version of TAKEN_SET */
@@ -96,13 +96,13 @@ struct fake_shard {
     uint64_t held, held_ns, cut, dropped;   /* numbers; cut: the newest */
     struct fake_cut noted, kept[FAKE_CUTS]; /* the state at HOLD; complete cuts */
     uint32_t exports, loads, unloads, clears, clears_asked;
-    uint64_t cleared;      /* the job of the last clear */
-    uint64_t clear_tables; /* its tables, a bit each */
-    bool refuse_clear;     /* its disk is failing */
-    uint32_t drops;        /* drops of fields so far */
-    bool drop_slow;        /* while true, ROWS_GO is AGAIN */
-    char what[64];         /* text of the last ROWS_GO */
-    bool loaded;           /* it has rows of a checkpoint */
+    uint64_t cleared;              /* the job of the last clear */
+    struct table_set clear_tables; /* its tables */
+    bool refuse_clear;             /* its disk is failing */
+    uint32_t drops;                /* drops of fields so far */
+    bool drop_slow;                /* while true, ROWS_GO is AGAIN */
+    char what[64];                 /* text of the last ROWS_GO */
+    bool loaded;                   /* it has rows of a checkpoint */
     /* LOAD is BUSY until that shard has loaded, then NO_SPACE; NULL: there is room */
     const struct fake_shard *full_after;
     enum { FAKE_EXPORT_WELL, FAKE_EXPORT_NEVER, FAKE_EXPORT_FAILS } export_how;

@@ -85,20 +85,20 @@ static void orders(struct hostile *h, peer_t to)
         break;
     case 6:
         w.type = WIRE_TYPE_CUT_KEEP;
-        w.u.CUT_KEEP = (struct wire_CUT_KEEP){UINT64_MAX, 0, UINT64_MAX, 0};
+        w.u.CUT_KEEP = (struct wire_CUT_KEEP){.below = UINT64_MAX, .runs = UINT64_MAX};
         break;
     case 7:
         w.type = WIRE_TYPE_ROWS_GO;
-        w.u.ROWS_GO =
-            (struct wire_ROWS_GO){.run = l.run, .tables = UINT64_MAX, .what = WIRE_ROWS_LOADED};
+        w.u.ROWS_GO = (struct wire_ROWS_GO){
+            .run = l.run, WIRE_TABLES_IS(TABLE_SET_ALL), .what = WIRE_ROWS_LOADED};
         break;
     case 8:
         w.type = WIRE_TYPE_ROWS_GO;
-        w.u.ROWS_GO = (struct wire_ROWS_GO){.run = l.run + 1, .tables = UINT64_MAX};
+        w.u.ROWS_GO = (struct wire_ROWS_GO){.run = l.run + 1, WIRE_TABLES_IS(TABLE_SET_ALL)};
         break;
     default:
         w.type = WIRE_TYPE_RUN_OPEN;
-        w.u.RUN_OPEN = (struct wire_RUN_OPEN){l.run + 1, 2, WIRE_ASYNC, 0, false};
+        w.u.RUN_OPEN = (struct wire_RUN_OPEN){.run = l.run + 1, .lanes = 2, .mode = WIRE_ASYNC};
     }
     tell(h, to, &w, NULL, 0);
 }

@@ -269,9 +269,10 @@ static void fenced(const struct shard *s, const struct wire_FENCE *q, const stru
     uint64_t low = UINT64_MAX;
     if (reply->status != 0)
         return;
+    const struct table_set counted = engine_run_counts(s->engine, q->run);
     for (uint32_t t = 0; t < CLUSTER_TABLES; t++) {
         const struct table *of = engine_table(s->engine, t);
-        bool counts = of != NULL && (engine_run_counts(s->engine, q->run) >> t & 1) != 0;
+        bool counts = of != NULL && table_set_has(&counted, t);
         uint32_t tablets = of == NULL ? 0 : 1u << table_schema_of(of)->tablet_bits;
         uint64_t mark = engine_mark_range(s->engine, q->run, q->lane, t, 0, tablets);
         low = counts && mark < low ? mark : low;
@@ -374,10 +375,11 @@ static void digested(const struct shard *s)
         least = j->grow->at.before_batches + j->grow->at.batches;
     if (sum < least || (!job_dealt(&j->spec) && sum != least))
         BROKEN("the lanes have %" PRIu64 " batches, the input has %" PRIu64, sum, least);
+    const struct table_set counted = engine_run_counts(s->engine, j->at.run);
     for (uint32_t l = 0; l < j->tasks->lanes; l++)
         for (uint32_t t = 0; t < j->at.tables; t++) {
             /* a table of the network has the mark of what was last assigned, of one lane */
-            bool counts = (engine_run_counts(s->engine, j->at.run) >> t & 1) != 0;
+            bool counts = table_set_has(&counted, t);
             shard_marks(s, j->at.run, l, t, counts ? j->tasks->lane[l].next_batch - 1 : 0);
         }
 }

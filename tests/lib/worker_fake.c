@@ -371,7 +371,7 @@ static void coordinator_map(struct fake_node *n, peer_t from)
     out.u.MAP_GET_reply = (struct wire_MAP_GET_reply){.map_epoch = f->map_epoch,
                                                       .tablet_count = tablets(f),
                                                       .shards = f->shards,
-                                                      .tables = UINT64_MAX};
+                                                      WIRE_TABLES_IS(TABLE_SET_ALL)};
     struct msg *m = wire_encode(&out);
     uint16_t *shard = msg_add(m, tablets(f) * sizeof *shard);
     for (uint32_t t = 0; t < f->tables; t++)

@@ -15,8 +15,8 @@ static const uint32_t number[] = {0, 1, SCRIPT_COORDINATOR};
 static struct msg *map_reply(void)
 {
     static const char lines[] = "sim://shard-0\nsim://shard-1\n";
-    out.u.MAP_GET_reply =
-        (struct wire_MAP_GET_reply){.map_epoch = 3, .tablet_count = 64, .shards = 2, .tables = 1};
+    out.u.MAP_GET_reply = (struct wire_MAP_GET_reply){
+        .map_epoch = 3, .tablet_count = 64, .shards = 2, WIRE_TABLES_IS(table_set_word(1))};
     struct msg *m = wire_encode(&out);
     uint16_t *shard = msg_add(m, 64 * sizeof *shard);
     for (uint32_t t = 0; t < 64; t++)

@@ -207,6 +207,23 @@ START_TEST(meter_series_are_bounded)
 }
 END_TEST
 
+/* A fleet of 256 tables has more series than a daemon shows: those of tables are left out first. */
+START_TEST(meter_series_of_tables_are_left_out_first)
+{
+    char name[32];
+    for (int s = 0; s < 2; s++) {
+        for (int i = 0; i < 3000; i++) {
+            (void)snprintf(name, sizeof name, "t%d", i);
+            meter_put(&sheet[s], AGE, 1, s == 0 ? "a" : "b", "ads", name, NULL);
+        }
+        meter_put(&sheet[s], MEMORY, 77, s == 0 ? "a" : "b", NULL);
+    }
+    text_of(METER_PLAIN, 2);
+    has("shoal_memory_bytes{shard=\"a\"} 77\nshoal_memory_bytes{shard=\"b\"} 77");
+    has("shoal_series_left_out 1003");
+}
+END_TEST
+
 START_TEST(meter_copy_is_equal_and_keeps_its_memory)
 {
     meter_put(&sheet[0], READY, 1, "a", NULL);
@@ -237,6 +254,7 @@ int main(void)
     tcase_add_test(c, meter_unknown_values_are_left_out);
     tcase_add_test(c, meter_a_long_value_of_a_label_is_cut);
     tcase_add_test(c, meter_series_are_bounded);
+    tcase_add_test(c, meter_series_of_tables_are_left_out_first);
     tcase_add_test(c, meter_copy_is_equal_and_keeps_its_memory);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);

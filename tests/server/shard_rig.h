@@ -12,6 +12,7 @@
 #include "proto/base/key.h"
 #include "proto/base/log.h"
 #include "server/shard/shard.h"
+#include "tests/lib/table_sets.h"
 #include "tests/sim/sim.h"
 
 #include <check.h>
@@ -345,8 +346,8 @@ __attribute__((unused)) static void rig_new_of(struct rig *r, uint32_t mode, uin
     ck_assert_msg(rig_status(r, id) == 0, "%s", r->answer[id].w.error);
     rig_map(r, 1, 1000);
     struct wire w = rig_wire(r, WIRE_TYPE_RUN_OPEN);
-    w.u.RUN_OPEN =
-        (struct wire_RUN_OPEN){.run = RIG_RUN, .lanes = lanes, .mode = mode, .tables = tables};
+    w.u.RUN_OPEN = (struct wire_RUN_OPEN){
+        .run = RIG_RUN, .lanes = lanes, .mode = mode, WIRE_TABLES_IS(set_of(tables))};
     id = rig_send(r, &w, 0, NULL, 0, NULL, 0);
     rig_run(r, 5);
     ck_assert_msg(rig_status(r, id) == 0, "%s", r->answer[id].w.error);

@@ -117,10 +117,11 @@ static const struct coord_job *job_of(const char *name)
 /* Rows of a job's tables that are in the stores of all servers. */
 static uint64_t stored(const char *job)
 {
-    uint64_t numbers = job_of(job)->space->numbers, rows = 0;
+    const struct table_set numbers = job_of(job)->space->numbers;
+    uint64_t rows = 0;
     for (uint32_t i = 0; i < SERVERS; i++)
-        for (uint32_t t = 0; t < LIMIT_TABLES; t++)
-            if ((numbers >> t & 1) != 0 && engine_table(cluster.server[i].shard->engine, t) != NULL)
+        TABLE_SET_EACH (t, &numbers)
+            if (engine_table(cluster.server[i].shard->engine, t) != NULL)
                 rows += table_cold_rows(engine_table(cluster.server[i].shard->engine, t));
     return rows;
 }

@@ -350,16 +350,17 @@ START_TEST(a_model_takes_the_places_of_a_dropped_one)
     run(job_of(0, ""), NULL, digest);
     run(job_of(1, ""), NULL, other);
     const struct coord_fleet *f = &cluster.coord->fleet;
-    uint64_t places = f->spaces.space[0].numbers;
+    uint64_t places = f->spaces.space[0].numbers.word[0];
     drop("one");
-    ck_assert_uint_eq(f->cluster.held & places, 0);
+    ck_assert_uint_eq(f->cluster.held.word[0] & places, 0);
     look(1, now);
     same(now, other);
     (void)snprintf(text, sizeof text, "job: third%s", strchr(job_of(1, ""), '\n'));
     run(text, NULL, third);
     same(third, other); /* the same rows and the same seed */
     f = &cluster.coord->fleet;
-    ck_assert_uint_ne(coord_space_find(&cluster.coord->fleet, "third")->numbers & places, 0);
+    ck_assert_uint_ne(coord_space_find(&cluster.coord->fleet, "third")->numbers.word[0] & places,
+                      0);
     if (_i == 1) {
         cluster_coord_kill(&cluster);
         cluster_server_kill(&cluster, 0);

@@ -3,9 +3,9 @@
 #ifndef TESTS_WIRE_LATER_H
 #define TESTS_WIRE_LATER_H
 
-#define WIRE_VERSION 11u
-#define WIRE_OLDEST 10u
-#define WIRE_SINCE(X) X(JOBS, 11)
+#define WIRE_VERSION 12u
+#define WIRE_OLDEST 11u
+#define WIRE_SINCE(X) X(JOBS, 12)
 #define WIRE_LATER(X) X(STOP_REPLY, 1)
 
 #endif

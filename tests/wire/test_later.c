@@ -68,9 +68,9 @@ START_TEST(wire_other_releases_are_refused_by_name)
         unsigned char version;
         const char *text;
     } cases[] = {
-        {WIRE_TYPE_STOP, 12, "message STOP is of protocol 12, this release takes 10 to 11"},
-        {WIRE_TYPE_JOBS, 10, "message JOBS is of protocol 10, this release takes it from 11"},
-        {WIRE_TYPE_STOP, 9, "takes it from 10 on: upgrade the other side"}};
+        {WIRE_TYPE_STOP, 13, "message STOP is of protocol 13, this release takes 11 to 12"},
+        {WIRE_TYPE_JOBS, 11, "message JOBS is of protocol 11, this release takes it from 12"},
+        {WIRE_TYPE_STOP, 10, "takes it from 11 on: upgrade the other side"}};
     struct wire w = {.type = cases[_i].type}, got;
     struct err e = {0};
     struct msg *m = wire_encode(&w);

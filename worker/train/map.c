@@ -63,7 +63,7 @@ int map_take(struct map *m, const struct wire_MAP_GET_reply *reply, const struct
 {
     struct map taken;
     int rc;
-    if (reply->shards > LIMIT_SHARDS || reply->tablet_count > LIMIT_TABLES * LIMIT_TABLETS ||
+    if (reply->shards > LIMIT_SHARDS || reply->tablet_count > LIMIT_FLEET_TABLETS ||
         shards->bytes != (size_t)reply->tablet_count * 2)
         return err_set(e, SHOAL_E_MALFORMED, "the map has %u shards and %u tablets in %zu bytes",
                        reply->shards, reply->tablet_count, shards->bytes);
@@ -71,7 +71,7 @@ int map_take(struct map *m, const struct wire_MAP_GET_reply *reply, const struct
     taken.epoch = reply->map_epoch;
     taken.tablet_count = reply->tablet_count;
     taken.shard_count = reply->shards;
-    taken.tables = reply->tables;
+    taken.tables = WIRE_TABLES_OF(*reply);
     taken.shard = malloc(shards->bytes + 2);
     taken.endpoint = calloc((size_t)reply->shards + 1, MAP_ENDPOINT_BYTES);
     taken.key = calloc((size_t)reply->shards + 1, MAP_KEY_BYTES);
@@ -110,7 +110,7 @@ bool map_complete(const struct map *m)
 
 bool map_same(const struct map *a, const struct map *b)
 {
-    return a->tablet_count == b->tablet_count && a->tables == b->tables &&
+    return a->tablet_count == b->tablet_count && table_set_equal(a->tables, b->tables) &&
            (a->tablet_count == 0 || memcmp(a->shard, b->shard, (size_t)a->tablet_count * 2) == 0);
 }
 

@@ -19,7 +19,7 @@ struct map {
     uint64_t epoch;
     uint32_t tablet_count; /* over all tables of the job; 0: no map yet */
     uint32_t shard_count;
-    uint64_t tables;                      /* their numbers on the shards (wire_table_number) */
+    struct table_set tables;              /* their numbers on the shards (table_set_nth) */
     uint16_t *shard;                      /* owned (tablet_count): shard of each tablet */
     char (*endpoint)[MAP_ENDPOINT_BYTES]; /* owned (shard_count); "" while unknown */
     /* owned; (shard_count): key that each must show; "": none */

@@ -25,7 +25,7 @@ bool step_tablet_find(const struct steps *s, uint32_t index, struct step_tablet 
     const struct table_schema *schema = &s->options.schema[s->tables + out->part];
     if (map == NULL || schema->tablet_first + out->tablet >= map->tablet_count)
         return false;
-    out->table = wire_table_number(map->tables, s->tables + out->part);
+    out->table = table_set_nth(map->tables, s->tables + out->part);
     out->shard = map->shard[schema->tablet_first + out->tablet];
     return true;
 }

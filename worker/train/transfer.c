@@ -35,7 +35,7 @@ static uint64_t map_epoch(const struct transfer *t)
 static uint32_t table_number(const struct transfer *t, const struct part *p)
 {
     const struct map *map = client_map(t->client);
-    return wire_table_number(map == NULL ? 0 : map->tables, p->table);
+    return map == NULL ? LIMIT_TABLES : table_set_nth(map->tables, p->table);
 }
 
 /* The head of a request. The fields of all types, which are many bytes, are not cleared. */

@@ -124,8 +124,8 @@ bool coord_fresh_done(struct coord_job *j)
     if (!coord_fresh_due(j))
         return true;
     /* a job that went back has left their places in the map */
-    bool free = coord_cluster_map_free(j->fleet, s->left & ~s->numbers);
-    s->left = 0;
+    bool free = coord_cluster_map_free(j->fleet, table_set_less(s->left, s->numbers));
+    s->left = TABLE_SET_NONE;
     s->drops_all = false;
     return free && coord_space_numbers_put(j->fleet, s) && put(j->fleet, s, none);
 }

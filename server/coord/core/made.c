@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* value: struct head, the schemas, the text, and from the release after 0.2.0 on
- * coord_made.numbers, u64: those of 0.2.0 are the first ones */
+ * coord_made.numbers, or its first word: those of 0.2.0 are the first ones */
 static const char KEY[] = "made";
 
 struct head {
@@ -34,7 +34,7 @@ void coord_made_close(struct coord_made *m)
 
 /* Copies the record's parts. CORRUPT, CONFIG (another release's text), NOMEM. */
 static int take(struct coord_made *m, const struct head *head, const void *tables, const char *yaml,
-                uint64_t numbers, struct err *e)
+                struct table_set numbers, struct err *e)
 {
     size_t bytes = head->tables * sizeof *m->table;
     struct coord_made to = {.tables = head->tables, .yaml_bytes = head->yaml_bytes};
@@ -78,12 +78,15 @@ static int record_take(struct coord_made *m, const char *value, size_t bytes, st
         return 0; /* the tables were dropped */
     size_t base = sizeof head + tables + head.yaml_bytes;
     if (head.tables == 0 || head.tables > LIMIT_TABLES ||
-        (bytes != base && bytes != base + sizeof m->numbers))
+        (bytes != base && bytes != base + sizeof m->numbers.word[0] &&
+         bytes != base + sizeof m->numbers))
         return err_set(e, SHOAL_E_CORRUPT, "a record of %zu bytes for %u tables", bytes,
                        head.tables);
-    uint64_t numbers = UINT64_MAX >> (LIMIT_TABLES - head.tables);
-    if (bytes > base)
-        memcpy(&numbers, value + base, sizeof numbers);
+    struct table_set numbers = table_set_first(head.tables);
+    if (bytes > base) {
+        numbers = TABLE_SET_NONE;
+        memcpy(&numbers, value + base, bytes - base);
+    }
     return take(m, &head, value + sizeof head, value + sizeof head + tables, numbers, e);
 }
 
@@ -120,7 +123,7 @@ static bool record_put(struct coord_fleet *f, struct coord_space *s, const void 
 static bool same(const struct coord_made *m, const struct coord_job *j)
 {
     return m->number == j->at.number && m->tables == j->at.tables &&
-           m->numbers == j->space->numbers && m->yaml_bytes == j->yaml_bytes &&
+           table_set_equal(m->numbers, j->space->numbers) && m->yaml_bytes == j->yaml_bytes &&
            memcmp(m->table, j->table, m->tables * sizeof *m->table) == 0 &&
            memcmp(m->yaml, j->yaml, m->yaml_bytes) == 0;
 }
@@ -129,7 +132,7 @@ bool coord_made_take(struct coord_job *j)
 {
     const struct head head = {j->at.number, j->at.tables, (uint32_t)j->yaml_bytes};
     size_t tables = head.tables * sizeof *j->table, base = sizeof head + tables + head.yaml_bytes,
-           bytes = base + sizeof j->space->numbers;
+           bytes = base + coord_space_set_bytes(&j->space->numbers);
     struct err e = {0};
     SHOAL_ASSERT(j->yaml_bytes <= UINT32_MAX && j->tablets > 0);
     if (same(j->space->made, j))
@@ -140,7 +143,7 @@ bool coord_made_take(struct coord_job *j)
     memcpy(record, &head, sizeof head);
     memcpy(record + sizeof head, j->table, tables);
     memcpy(record + sizeof head + tables, j->yaml, head.yaml_bytes);
-    memcpy(record + base, &j->space->numbers, sizeof j->space->numbers);
+    memcpy(record + base, &j->space->numbers, bytes - base);
     bool good = record_put(j->fleet, j->space, record, bytes);
     if (good && take(j->space->made, &head, j->table, j->yaml, j->space->numbers, &e) != 0) {
         log_warn("tables of the job: %s; noted again in a moment", e.text);
@@ -313,7 +316,7 @@ int coord_made_map_get(struct coord_job *j, struct coord_ask *a)
     if (!works && (of == NULL || !coord_made_known(j->fleet, of)))
         return unknown(j->fleet, &a->e);
     const struct coord_made *made = of->made;
-    uint64_t numbers = made->numbers;
+    struct table_set numbers = made->numbers;
     const struct table_schema *table = made->table;
     uint32_t tables = made->tables, tablets = made->tablets;
     if (works) {
@@ -325,7 +328,7 @@ int coord_made_map_get(struct coord_job *j, struct coord_ask *a)
     a->reply.u.MAP_GET_reply = (struct wire_MAP_GET_reply){.map_epoch = j->fleet->cluster.map_epoch,
                                                            .tablet_count = tablets,
                                                            .shards = members->shards,
-                                                           .tables = numbers};
+                                                           WIRE_TABLES_IS(numbers)};
     text_copy(a->reply.u.MAP_GET_reply.space, LIMIT_NAME, of->name);
     struct msg *reply = wire_encode(&a->reply);
     void *map = reply == NULL ? NULL : msg_add(reply, tablets * sizeof(uint16_t));

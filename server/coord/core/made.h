@@ -15,6 +15,7 @@
 #define SERVER_COORD_CORE_MADE_H
 
 #include "proto/base/err.h"
+#include "proto/base/table_set.h"
 #include "proto/job/job.h"
 #include "proto/job/schema.h"
 
@@ -30,7 +31,8 @@ struct coord_ask;
 struct coord_made {
     uint64_t number; /* the job's; 0: no tables are known */
     uint32_t tables, tablets;
-    uint64_t numbers; /* its tables' bits; the next job's may differ before it has made any */
+    /* those of its tables; the next job's may differ before it has made any */
+    struct table_set numbers;
     struct table_schema *table; /* owned, (tables) */
     char *yaml;                 /* owned, (yaml_bytes) */
     size_t yaml_bytes;

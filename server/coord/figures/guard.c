@@ -106,8 +106,8 @@ static struct json *own_tables(const struct coord_job *j, const struct json *tab
     for (size_t i = 0; i < json_count(tables); i++) {
         struct json *item = json_array_at(tables, i);
         int64_t number = json_get_int(item, "table", -1);
-        bool other = number >= 0 && number < LIMIT_TABLES && j->space->numbers != 0 &&
-                     (j->space->numbers >> number & 1) == 0;
+        bool other = number >= 0 && number < LIMIT_TABLES && table_set_any(j->space->numbers) &&
+                     !table_set_has(&j->space->numbers, (uint32_t)number);
         if (!other)
             json_append(list, json_hold(item));
     }

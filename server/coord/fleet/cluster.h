@@ -46,7 +46,7 @@ struct coord_cluster {
      */
     uint8_t bits[LIMIT_TABLES];
     uint32_t first[LIMIT_TABLES];
-    uint64_t held;              /* a bit for each table number that a space has, or has given up */
+    struct table_set held;      /* the table numbers that a space has, or has given up */
     uint16_t *shard_of;         /* owned, (tablets) */
     uint64_t newest_epoch;      /* the newest that a shard has reported */
     uint32_t newest_shard;      /* the shard that has it */

@@ -21,24 +21,46 @@ struct map_record { /* value of "map", then the owners, u16 each */
     uint32_t first[LIMIT_TABLES]; /* as in struct coord_cluster; not in MAP_OLD */
 };
 _Static_assert(sizeof(struct map_record) == 16 + 5 * LIMIT_TABLES, "map_record is stored");
-/* Bytes before the owners in the record of a release without spaces, whose tables follow each
- * other. */
-#define MAP_OLD offsetof(struct map_record, first)
+/* The same of tables below 64, which older releases read. One without spaces, whose tables follow
+ * each other, wrote it without `first`. */
+struct map_record_64 {
+    uint64_t epoch;
+    uint32_t tables, tablets;
+    uint8_t bits[64];
+    uint32_t first[64];
+};
+_Static_assert(sizeof(struct map_record_64) == 16 + 5 * 64, "map_record_64 is stored");
+#define MAP_OLD offsetof(struct map_record_64, first)
 
 /* ---- the store ---- */
+
+/* Writes the part before the owners, and returns its bytes. */
+static size_t record_write(const struct map_record *r, struct map_record *out)
+{
+    struct map_record_64 near = {.epoch = r->epoch, .tables = r->tables, .tablets = r->tablets};
+    if (r->tables > 64) {
+        *out = *r;
+        return sizeof *r;
+    }
+    memcpy(near.bits, r->bits, sizeof near.bits);
+    memcpy(near.first, r->first, sizeof near.first);
+    memcpy(out, &near, sizeof near);
+    return sizeof near;
+}
 
 /* Stores the map and takes shard_of over; frees it when the store fails (false). */
 static bool map_put(struct coord_fleet *f, const struct map_record *r, uint16_t *shard_of)
 {
     struct coord_cluster *cl = &f->cluster;
-    size_t bytes = sizeof *r + r->tablets * sizeof *shard_of;
+    struct map_record head;
+    size_t begin = record_write(r, &head), bytes = begin + r->tablets * sizeof *shard_of;
     char *value = malloc(bytes);
     /* a map of the same epoch gives no tablet to another shard */
     SHOAL_ASSERT(r->epoch > cl->map_epoch ||
                  (r->epoch == cl->map_epoch && r->tablets == cl->tablets)); /* 1 */
     if (value != NULL) {
-        memcpy(value, r, sizeof *r);
-        memcpy(value + sizeof *r, shard_of, r->tablets * sizeof *shard_of);
+        memcpy(value, &head, begin);
+        memcpy(value + begin, shard_of, r->tablets * sizeof *shard_of);
     }
     bool good = value != NULL && coord_put(f, MAP_KEY, value, bytes);
     free(value);
@@ -125,22 +147,30 @@ static bool map_fits(const struct map_record *r, const uint16_t *shard_of,
 /* Reads the part before the owners; returns its bytes, 0: they cannot be. */
 static size_t record_read(const void *value, size_t bytes, struct map_record *r)
 {
+    struct map_record_64 old = {0};
     if (bytes < MAP_OLD)
         return 0;
-    memcpy(r, value, MAP_OLD);
-    if (r->tables > LIMIT_TABLES)
-        return 0;
-    if (bytes == sizeof *r + r->tablets * sizeof(uint16_t)) {
+    memcpy(&old, value, MAP_OLD);
+    const size_t owners = old.tablets * sizeof(uint16_t);
+    if (bytes == sizeof *r + owners) {
         memcpy(r, value, sizeof *r);
         return sizeof *r;
+    }
+    if (old.tables > 64)
+        return 0;
+    *r = (struct map_record){.epoch = old.epoch, .tables = old.tables, .tablets = old.tablets};
+    memcpy(r->bits, old.bits, sizeof old.bits);
+    if (bytes == sizeof old + owners) {
+        memcpy(&old, value, sizeof old);
+        memcpy(r->first, old.first, sizeof old.first);
+        return sizeof old;
     }
     uint64_t at = 0;
     for (uint32_t t = 0; t < r->tables; t++) {
         r->first[t] = (uint32_t)at;
         at += r->bits[t] < 31 ? UINT64_C(1) << r->bits[t] : UINT32_MAX;
     }
-    bool good =
-        bytes == MAP_OLD + r->tablets * sizeof(uint16_t) && (r->tables == 0 || at == r->tablets);
+    bool good = bytes == MAP_OLD + owners && (r->tables == 0 || at == r->tablets);
     return good ? MAP_OLD : 0;
 }
 
@@ -285,10 +315,10 @@ static int layout_check(const struct coord_fleet *f, const struct table_schema *
 
 /* Makes the map of the only job: its tables are the first ones. */
 static int map_alone(struct coord_fleet *f, const struct table_schema *table, uint32_t tables,
-                     bool fresh, uint64_t *numbers, struct err *e)
+                     bool fresh, struct table_set *numbers, struct err *e)
 {
     struct coord_cluster *cl = &f->cluster;
-    *numbers = UINT64_MAX >> (LIMIT_TABLES - tables);
+    *numbers = table_set_first(tables);
     tables_adopt(cl, table, tables);
     uint32_t kept = 0, tablets = coord_map_tablets(table, tables);
     if (coord_map_plain(cl))
@@ -325,10 +355,10 @@ static int map_alone(struct coord_fleet *f, const struct table_schema *table, ui
 /* A space whose tables are in the map keeps them where they are: a table that moved to another
  * place would begin without its rows. */
 static int numbers_keep(const struct coord_cluster *cl, const struct table_schema *table,
-                        uint32_t tables, uint64_t had, struct err *e)
+                        uint32_t tables, struct table_set had, struct err *e)
 {
     for (uint32_t t = 0; t < tables; t++) {
-        uint32_t n = wire_table_number(had, t);
+        uint32_t n = table_set_nth(had, t);
         if (n < LIMIT_TABLES && coord_map_place(cl, n) && cl->bits[n] != table[t].tablet_bits)
             return err_set(e, SHOAL_E_CONFIG,
                            "table %s has %u tablets, the servers have another table in its place: "
@@ -341,22 +371,22 @@ static int numbers_keep(const struct coord_cluster *cl, const struct table_schem
 
 /* Chooses numbers for a space's tables: those that it has, then such as no place `taken` has. They
  * rise with the tables. */
-static int numbers_choose(const struct table_schema *table, uint32_t tables, uint64_t had,
-                          uint64_t taken, uint64_t *numbers, struct err *e)
+static int numbers_choose(const struct table_schema *table, uint32_t tables, struct table_set had,
+                          struct table_set taken, struct table_set *numbers, struct err *e)
 {
-    *numbers = 0;
+    *numbers = TABLE_SET_NONE;
     for (uint32_t t = 0, n = 0; t < tables; t++, n++) {
-        uint32_t own = wire_table_number(had, t);
+        uint32_t own = table_set_nth(had, t);
         if (own < LIMIT_TABLES)
             n = own;
-        while (own == LIMIT_TABLES && n < LIMIT_TABLES && (taken >> n & 1) != 0)
+        while (own == LIMIT_TABLES && table_set_has(&taken, n))
             n++;
         if (n >= LIMIT_TABLES)
             return err_set(e, SHOAL_E_CONFIG,
                            "table %s: the tables of all spaces would be more than %u: declare "
                            "fewer, or drop a space (shoal drop SPACE)",
                            table[t].name, LIMIT_TABLES);
-        *numbers |= UINT64_C(1) << n;
+        table_set_add(numbers, n);
     }
     return 0;
 }
@@ -366,10 +396,11 @@ static int numbers_choose(const struct table_schema *table, uint32_t tables, uin
 static void place_make(const struct coord_cluster *cl, const uint16_t *dealt, uint32_t number,
                        uint32_t bits, struct map_record *r, uint16_t *shard_of)
 {
-    uint64_t taken = 0;
+    struct table_set taken = TABLE_SET_NONE;
     uint32_t count = 1u << bits;
     for (uint32_t o = 0; o < LIMIT_TABLES; o++)
-        taken |= (uint64_t)(r->bits[o] != COORD_NO_PLACE) << o;
+        if (r->bits[o] != COORD_NO_PLACE)
+            table_set_add(&taken, o);
     uint32_t first = coord_map_room(r->bits, r->first, taken, count);
     r->first[number] = first;
     r->bits[number] = (uint8_t)bits;
@@ -383,7 +414,8 @@ static void place_make(const struct coord_cluster *cl, const uint16_t *dealt, ui
 
 /* Gives places to the numbers that have none in the record. */
 static int places_make(struct coord_fleet *f, const struct table_schema *table, uint32_t tables,
-                       uint64_t numbers, struct map_record *r, uint16_t **shard_of, struct err *e)
+                       struct table_set numbers, struct map_record *r, uint16_t **shard_of,
+                       struct err *e)
 {
     uint32_t tablets = coord_map_tablets(table, tables), was = r->tablets;
     uint16_t *dealt = calloc(tablets, sizeof *dealt);
@@ -394,16 +426,16 @@ static int places_make(struct coord_fleet *f, const struct table_schema *table, 
     if (rc == 0)
         rc = coord_map_make(table, tables, &f->members, dealt, e);
     for (uint32_t t = 0; rc == 0 && t < tables; t++) {
-        uint32_t n = wire_table_number(numbers, t);
+        uint32_t n = table_set_nth(numbers, t);
         if (r->bits[n] == COORD_NO_PLACE)
             place_make(&f->cluster, dealt + table[t].tablet_first, n, table[t].tablet_bits, r,
                        *shard_of);
     }
-    if (rc == 0 && r->tablets > LIMIT_TABLES * LIMIT_TABLETS)
+    if (rc == 0 && r->tablets > LIMIT_FLEET_TABLETS)
         rc = err_set(e, SHOAL_E_TOO_BIG,
                      "the tables of all spaces would have more than %u tablets: take fewer "
                      "(tables[].tablets), or drop a space (shoal drop SPACE)",
-                     LIMIT_TABLES * LIMIT_TABLETS);
+                     LIMIT_FLEET_TABLETS);
     free(dealt);
     if (rc != 0)
         free(*shard_of);
@@ -412,18 +444,19 @@ static int places_make(struct coord_fleet *f, const struct table_schema *table, 
 
 /* Puts the tables of a space beside those of others. `own`: the places that it has, or has given
  * up; with `fresh` they are free. No tablet of another place moves. */
-static int map_beside(struct coord_fleet *f, uint64_t own, const struct table_schema *table,
-                      uint32_t tables, bool fresh, uint64_t *numbers, struct err *e)
+static int map_beside(struct coord_fleet *f, struct table_set own, const struct table_schema *table,
+                      uint32_t tables, bool fresh, struct table_set *numbers, struct err *e)
 {
     struct coord_cluster *cl = &f->cluster;
-    uint64_t had = fresh ? 0 : *numbers, taken = cl->held | coord_map_places(cl);
+    const struct table_set had = fresh ? TABLE_SET_NONE : *numbers;
+    struct table_set taken = table_set_or(cl->held, coord_map_places(cl));
     uint16_t *shard_of;
     if (cl->tables == 0)
         return err_set(e, SHOAL_E_BUSY,
                        "which tables the map is of is not known since the cluster was taken over: "
                        "submit the job again once no other job runs");
     if (fresh)
-        taken &= ~own;
+        taken = table_set_less(taken, own);
     int rc = numbers_keep(cl, table, tables, had, e);
     if (rc == 0)
         rc = numbers_choose(table, tables, had, taken, numbers, e);
@@ -433,12 +466,12 @@ static int map_beside(struct coord_fleet *f, uint64_t own, const struct table_sc
     struct map_record r = record_of(cl, 1);
     bool same = true;
     for (uint32_t n = 0; n < LIMIT_TABLES; n++) {
-        bool there = coord_map_place(cl, n) && (taken >> n & 1) != 0;
+        bool there = coord_map_place(cl, n) && table_set_has(&taken, n);
         if (!there)
             r.bits[n] = COORD_NO_PLACE;
     }
     for (uint32_t t = 0; t < tables; t++) { /* tables of the same form stay where they are */
-        uint32_t n = wire_table_number(*numbers, t);
+        uint32_t n = table_set_nth(*numbers, t);
         if (coord_map_place(cl, n) && cl->bits[n] == table[t].tablet_bits)
             r.bits[n] = cl->bits[n];
         same &= r.bits[n] != COORD_NO_PLACE;
@@ -456,36 +489,38 @@ static int map_beside(struct coord_fleet *f, uint64_t own, const struct table_sc
 }
 
 int coord_cluster_map(struct coord_fleet *f, const struct table_schema *table, uint32_t tables,
-                      bool fresh, uint64_t *numbers, uint64_t *left, struct err *e)
+                      bool fresh, struct table_set *numbers, struct table_set *left, struct err *e)
 {
     struct coord_cluster *cl = &f->cluster;
-    uint64_t own = *numbers | *left, others = cl->held & ~own, now = *numbers;
+    const struct table_set own = table_set_or(*numbers, *left),
+                           others = table_set_less(cl->held, own);
+    struct table_set now = *numbers;
     SHOAL_ASSERT(tables > 0 && tables <= LIMIT_TABLES && coord_cluster_ready(cl));
-    bool plain = cl->tables == 0 || (coord_map_plain(cl) && (own & (own + 1)) == 0);
+    bool plain = cl->tables == 0 || (coord_map_plain(cl) && table_set_is_first(own));
     int rc;
-    if (others == 0 && (plain || fresh))
+    if (!table_set_any(others) && (plain || fresh))
         rc = map_alone(f, table, tables, fresh, &now, e);
     else
         rc = map_beside(f, own, table, tables, fresh, &now, e);
     if (rc != 0)
         return rc;
     /* places that the space does not use any more have its tables on the shards */
-    *left = own & ~now;
+    *left = table_set_less(own, now);
     if (fresh)
         *left = own;
     *numbers = now;
-    cl->held = others | now | *left;
+    cl->held = table_set_or(others, table_set_or(now, *left));
     return 0;
 }
 
-bool coord_cluster_map_free(struct coord_fleet *f, uint64_t numbers)
+bool coord_cluster_map_free(struct coord_fleet *f, struct table_set numbers)
 {
     const struct coord_cluster *cl = &f->cluster;
     struct map_record r = record_of(cl, 0); /* the same map */
-    if ((coord_map_places(cl) & numbers) == 0)
+    if (!table_set_meet(coord_map_places(cl), numbers))
         return true;
     for (uint32_t n = 0; n < cl->tables; n++)
-        if ((numbers >> n & 1) != 0)
+        if (table_set_has(&numbers, n))
             r.bits[n] = COORD_NO_PLACE;
     uint16_t *shard_of = owners_copy(cl, cl->tablets);
     return shard_of != NULL && map_put(f, &r, shard_of);
@@ -496,13 +531,14 @@ bool coord_cluster_map_sizes(struct coord_fleet *f, const struct catalog *c)
     const struct coord_cluster *cl = &f->cluster;
     struct map_record r = {.epoch = cl->map_epoch, .tablets = cl->tablets}; /* the same map */
     memset(r.bits, COORD_NO_PLACE, sizeof r.bits);
-    for (uint32_t i = 0; i < c->count; i++)
-        for (uint32_t t = 0; t < LIMIT_TABLES; t++)
-            if (((c->space[i].tables | c->space[i].left) >> t & 1) != 0) {
-                r.bits[t] = c->space[i].bits[t];
-                r.first[t] = c->space[i].first[t];
-                r.tables = MAX(r.tables, t + 1);
-            }
+    for (uint32_t i = 0; i < c->count; i++) {
+        const struct table_set all = table_set_or(c->space[i].tables, c->space[i].left);
+        TABLE_SET_EACH (t, &all) {
+            r.bits[t] = c->space[i].bits[t];
+            r.first[t] = c->space[i].first[t];
+            r.tables = MAX(r.tables, t + 1);
+        }
+    }
     if (cl->tables != 0 || cl->map_epoch == 0 || c->alone || !places_fit(&r))
         return true;
     r.tables = MAX(r.tables, 1); /* 0: no place is known, and here it is known that there is none */

@@ -36,17 +36,17 @@ bool coord_cluster_ready(const struct coord_cluster *cl);
 void coord_cluster_step(struct coord_fleet *f);
 
 /* Puts a job's tables into the map and stores it: tables that are in it keep their owners, the
- * others are distributed. *numbers: a bit for each number by which the shards know one of the
- * space's tables, before the call and after it; the numbers rise with the job's own
- * (wire_table_number), and no other space has them. *left: the same for tables that no job of the
- * space uses any more, and that the shards still have. An error leaves both as they were. fresh:
+ * others are distributed. *numbers: those by which the shards know the space's tables, before
+ * the call and after it; they rise with the job's own (table_set_nth), and no other space has
+ * them. *left: the same for tables that no job of the space uses any more, and that the shards
+ * still have. An error leaves both as they were. fresh:
  * all of these are dropped first, so the tables need not fit, and after the call they are in *left.
  * The moves are told afterwards (coord_moves_map_changed). CONFIG, BUSY, NOMEM, IO. */
 int coord_cluster_map(struct coord_fleet *f, const struct table_schema *table, uint32_t tables,
-                      bool fresh, uint64_t *numbers, uint64_t *left, struct err *e);
+                      bool fresh, struct table_set *numbers, struct table_set *left, struct err *e);
 /* The shards have dropped these tables: their places are free. False: the store failed, or out of
  * memory. */
-bool coord_cluster_map_free(struct coord_fleet *f, uint64_t numbers);
+bool coord_cluster_map_free(struct coord_fleet *f, struct table_set numbers);
 
 struct catalog;
 /* Takes the places of tables from the list of spaces, for a map that came from shards. False: the

@@ -246,7 +246,7 @@ static int target_find(struct coord_fleet *f, const struct wire_DROP *r, struct 
         return table_check(t, e);
     if (t->what == COORD_DROP_FIELD)
         return field_find(&t->space->legend, r, &t->list, &t->field, e);
-    if (t->space->numbers == 0)
+    if (!table_set_any(t->space->numbers))
         return err_set(e, SHOAL_E_NOT_FOUND,
                        "which tables space %s has is not known: submit a job of it with "
                        "--set fresh=all, which drops them",
@@ -317,15 +317,18 @@ static int rows_begin(struct coord_fleet *f, const struct legend_name *field, co
                       struct err *e)
 {
     struct coord_drop *d = &f->drop;
+    struct table_set tables = TABLE_SET_ALL;
+    if (d->what == COORD_DROP_SPACE)
+        tables = coord_space_tables(d->space);
+    else if (table_set_any(d->space->numbers))
+        tables = d->space->numbers;
+
     struct wire w = {.type = WIRE_TYPE_ROWS_GO,
-                     .u.ROWS_GO = {.what = WIRE_ROWS_FIELDS, .tables = UINT64_MAX}};
+                     .u.ROWS_GO = {.what = WIRE_ROWS_FIELDS, WIRE_TABLES_IS(tables)}};
     struct wire_ROWS_GO *r = &w.u.ROWS_GO;
-    if (d->space->numbers != 0)
-        r->tables = d->space->numbers;
-    if (d->what == COORD_DROP_SPACE) {
+    if (d->what == COORD_DROP_SPACE)
         r->what = WIRE_ROWS_ALL;
-        r->tables = coord_space_tables(d->space);
-    } else if (d->what == COORD_DROP_TABLE)
+    else if (d->what == COORD_DROP_TABLE)
         (void)snprintf(r->fields, sizeof r->fields, "%s:*", table);
     else
         (void)snprintf(r->fields, sizeof r->fields, "%s:%u", table, field->number);
@@ -334,7 +337,7 @@ static int rows_begin(struct coord_fleet *f, const struct legend_name *field, co
         if (!coord_put(f, "counters", &f->counters, sizeof f->counters))
             return coord_store_failed(e);
     }
-    if (coord_import_break(f, r->tables, e) != 0)
+    if (coord_import_break(f, tables, e) != 0)
         return e->code;
     d->step = COORD_DROP_ROWS;
     if (coord_call_start(&f->calls, &(struct coord_call){.context = f,

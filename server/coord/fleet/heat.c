@@ -85,7 +85,7 @@ int coord_heat_ask(struct coord_fleet *f, coord_heat_done done, void *context, s
     }
     if (f->heat.asked_ns != 0)
         return err_set(e, SHOAL_E_BUSY, "the shards are being asked for their heat: ask again");
-    if (!coord_cluster_ready(cl) || coord_map_places(cl) == 0)
+    if (!coord_cluster_ready(cl) || !table_set_any(coord_map_places(cl)))
         return err_set(e, SHOAL_E_UNAVAILABLE, "no tables are known: no job has made them yet");
     struct coord_heat_tablet *of = calloc(MAX(cl->tablets, 1), sizeof *of);
     if (of == NULL)

@@ -31,9 +31,9 @@ static int token_put(struct coord_fleet *f, uint32_t number, uint64_t token, str
 static int table_check(const struct coord_fleet *f, const struct wire_IMPORT *w, struct err *e)
 {
     COORD_EACH_SPACE (f, s)
-        if (coord_space_holds(f, s) && (s->numbers >> w->number & 1) != 0)
+        if (coord_space_holds(f, s) && table_set_has(&s->numbers, w->number))
             return coord_space_whole(s, SHOAL_E_NOT_FOUND, e);
-    if (f->cluster.held == 0) /* which spaces there are is not known */
+    if (!table_set_any(f->cluster.held)) /* which spaces there are is not known */
         return 0;
     return err_set(e, SHOAL_E_NOT_FOUND,
                    "table %s, number %u, is of no space here: it was dropped (shoal tables lists "
@@ -67,11 +67,11 @@ int coord_import_done(struct coord_fleet *f, const struct wire_IMPORT *w, struct
                    token == 0 ? "a job" : "another import", w->table);
 }
 
-int coord_import_break(struct coord_fleet *f, uint64_t tables, struct err *e)
+int coord_import_break(struct coord_fleet *f, struct table_set tables, struct err *e)
 {
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+    TABLE_SET_EACH (i, &tables) {
         uint64_t token = 0;
-        int rc = (tables >> i & 1) != 0 ? token_get(f, i, &token, e) : 0;
+        int rc = token_get(f, i, &token, e);
         if (rc == 0 && token != 0)
             rc = token_put(f, i, 0, e);
         if (rc != 0)

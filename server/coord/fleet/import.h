@@ -20,6 +20,7 @@
 #define SERVER_COORD_FLEET_IMPORT_H
 
 #include "proto/base/err.h"
+#include "proto/base/table_set.h"
 
 #include <stdint.h>
 
@@ -32,6 +33,6 @@ int coord_import_begin(struct coord_fleet *f, const struct wire_IMPORT *w, struc
 /* The one behind the last row. STOPPED: 1; NOT_FOUND as above. */
 int coord_import_done(struct coord_fleet *f, const struct wire_IMPORT *w, struct err *e);
 /* A job begins in these tables (bit N: number N). IO: the store failed. */
-int coord_import_break(struct coord_fleet *f, uint64_t tables, struct err *e);
+int coord_import_break(struct coord_fleet *f, struct table_set tables, struct err *e);
 
 #endif

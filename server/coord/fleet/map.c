@@ -72,11 +72,12 @@ bool coord_map_place(const struct coord_cluster *cl, uint32_t number)
     return number < cl->tables && cl->bits[number] != COORD_NO_PLACE;
 }
 
-uint64_t coord_map_places(const struct coord_cluster *cl)
+struct table_set coord_map_places(const struct coord_cluster *cl)
 {
-    uint64_t places = 0;
+    struct table_set places = TABLE_SET_NONE;
     for (uint32_t n = 0; n < cl->tables; n++)
-        places |= (uint64_t)coord_map_place(cl, n) << n;
+        if (coord_map_place(cl, n))
+            table_set_add(&places, n);
     return places;
 }
 
@@ -101,14 +102,14 @@ bool coord_map_spare(const struct coord_cluster *cl, uint32_t tablet)
 }
 
 uint32_t coord_map_room(const uint8_t bits[LIMIT_TABLES], const uint32_t first[LIMIT_TABLES],
-                        uint64_t taken, uint32_t count)
+                        struct table_set taken, uint32_t count)
 {
     uint32_t at = 0;
     for (bool moved = true;
          moved;) { /* each turn passes a place, so there are LIMIT_TABLES at most */
         moved = false;
-        for (uint64_t left = taken; left != 0; left &= left - 1) {
-            uint32_t n = (uint32_t)__builtin_ctzll(left), end = first[n] + (1u << bits[n]);
+        TABLE_SET_EACH (n, &taken) {
+            uint32_t end = first[n] + (1u << bits[n]);
             if (at < end && first[n] < at + count) {
                 at = end;
                 moved = true;
@@ -120,24 +121,15 @@ uint32_t coord_map_room(const uint8_t bits[LIMIT_TABLES], const uint32_t first[L
 
 /* ---- the tables of a job --------------------------------------------------------------------- */
 
-/* True for the first table numbers, which the only job has. */
-static bool numbers_first(uint64_t numbers)
-{
-    return (numbers & (numbers + 1)) == 0;
-}
-
-bool coord_map_has(const struct coord_cluster *cl, uint64_t numbers,
+bool coord_map_has(const struct coord_cluster *cl, struct table_set numbers,
                    const struct table_schema *table, uint32_t tables)
 {
-    if (wire_table_number(numbers, tables) != LIMIT_TABLES ||
-        coord_map_tablets(table, tables) > cl->tablets)
+    if (table_set_count(numbers) != tables || coord_map_tablets(table, tables) > cl->tablets)
         return false;
     for (uint32_t t = 0; t < tables; t++) {
-        uint32_t n = wire_table_number(numbers, t);
-        if (n == LIMIT_TABLES)
-            return false;
+        uint32_t n = table_set_nth(numbers, t);
         /* the map of a cluster that was taken over may have no places yet */
-        if (cl->tables == 0 && numbers_first(numbers))
+        if (cl->tables == 0 && table_set_is_first(numbers))
             continue;
         if (!coord_map_place(cl, n) || cl->bits[n] != table[t].tablet_bits)
             return false;
@@ -145,17 +137,17 @@ bool coord_map_has(const struct coord_cluster *cl, uint64_t numbers,
     return true;
 }
 
-uint32_t coord_map_first(const struct coord_cluster *cl, uint64_t numbers,
+uint32_t coord_map_first(const struct coord_cluster *cl, struct table_set numbers,
                          const struct table_schema *s)
 {
-    uint32_t number = wire_table_number(numbers, s->table);
-    if (cl->tables == 0 && numbers_first(numbers))
+    uint32_t number = table_set_nth(numbers, s->table);
+    if (cl->tables == 0 && table_set_is_first(numbers))
         return s->tablet_first;
     SHOAL_ASSERT(coord_map_place(cl, number));
     return cl->first[number];
 }
 
-void coord_map_view(const struct coord_cluster *cl, uint64_t numbers,
+void coord_map_view(const struct coord_cluster *cl, struct table_set numbers,
                     const struct table_schema *table, uint32_t tables, uint16_t *shard_of)
 {
     for (uint32_t t = 0; t < tables; t++) {

@@ -29,24 +29,24 @@ int coord_map_make(const struct table_schema *table, uint32_t count,
 
 /* True when a number has a place in the map. */
 bool coord_map_place(const struct coord_cluster *cl, uint32_t number);
-/* Returns the numbers that have one, a bit each. */
-uint64_t coord_map_places(const struct coord_cluster *cl);
+/* Returns the numbers that have one. */
+struct table_set coord_map_places(const struct coord_cluster *cl);
 /* True when each table's tablets follow those of the number before it, up to the map's end. */
 bool coord_map_plain(const struct coord_cluster *cl);
 /* True for a tablet that is no table's: no shard has rows of it. */
 bool coord_map_spare(const struct coord_cluster *cl, uint32_t tablet);
-/* Returns where `count` tablets are free, beside those of the places `taken` (a bit each). */
+/* Returns where `count` tablets are free, beside those of the places `taken`. */
 uint32_t coord_map_room(const uint8_t bits[LIMIT_TABLES], const uint32_t first[LIMIT_TABLES],
-                        uint64_t taken, uint32_t count);
+                        struct table_set taken, uint32_t count);
 
 /* True when the map has the job's tables under these numbers. */
-bool coord_map_has(const struct coord_cluster *cl, uint64_t numbers,
+bool coord_map_has(const struct coord_cluster *cl, struct table_set numbers,
                    const struct table_schema *table, uint32_t tables);
 /* Returns where in the map a table begins that belongs to a job of these numbers. */
-uint32_t coord_map_first(const struct coord_cluster *cl, uint64_t numbers,
+uint32_t coord_map_first(const struct coord_cluster *cl, struct table_set numbers,
                          const struct table_schema *s);
 /* Writes the map as the job of these tables counts: the shard of each tablet of its tables. */
-void coord_map_view(const struct coord_cluster *cl, uint64_t numbers,
+void coord_map_view(const struct coord_cluster *cl, struct table_set numbers,
                     const struct table_schema *table, uint32_t tables, uint16_t *shard_of);
 
 #endif

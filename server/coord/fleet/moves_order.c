@@ -196,7 +196,7 @@ int coord_moves_order(struct coord_fleet *f, struct coord_ask *a, const struct e
                        "tablets are being moved already: wait for the end of that plan (shoal "
                        "status), or stop it first (shoal rebalance --stop)");
     *asker = (struct coord_moves_asker){a->from, a->request->id, *order};
-    bool bare = f->cluster.tables > 0 && coord_map_places(&f->cluster) == 0;
+    bool bare = f->cluster.tables > 0 && !table_set_any(coord_map_places(&f->cluster));
     if (coord_cluster_ready(&f->cluster) && (f->cluster.tablets == 0 || bare)) {
         /* there are no figures, and no tablet with rows to move */
         figures_there(f, 0, "");

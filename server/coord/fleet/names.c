@@ -84,19 +84,21 @@ static void space_list(const struct coord_fleet *f, const struct coord_space *s,
 {
     struct catalog_space *to = &c->space[c->count++];
     const struct coord_cluster *cl = &f->cluster;
-    *to = (struct catalog_space){.number = s->number,
-                                 .tables = s->numbers,
-                                 .left = s->left & coord_map_places(cl) & ~s->numbers,
-                                 .line = line,
-                                 .bytes = bytes};
+    *to = (struct catalog_space){
+        .number = s->number,
+        .tables = s->numbers,
+        .left = table_set_less(table_set_and(s->left, coord_map_places(cl)), s->numbers),
+        .line = line,
+        .bytes = bytes};
     text_copy(to->name, sizeof to->name, s->name);
     if (s->state == SPACE_LOST)
         to->state = CATALOG_LOST;
     else if (s->state == SPACE_HALF)
         to->state = CATALOG_HALF;
     text_copy(to->half, sizeof to->half, s->half);
-    for (uint32_t t = 0; t < LIMIT_TABLES; t++)
-        if (((s->numbers | s->left) >> t & 1) != 0 && coord_map_place(cl, t)) {
+    const struct table_set all = coord_space_tables(s);
+    TABLE_SET_EACH (t, &all)
+        if (coord_map_place(cl, t)) {
             to->bits[t] = cl->bits[t];
             to->first[t] = cl->first[t];
         }
@@ -106,8 +108,9 @@ static void space_list(const struct coord_fleet *f, const struct coord_space *s,
 static bool is_alone(const struct coord_fleet *f, const struct catalog *c)
 {
     const struct coord_cluster *cl = &f->cluster;
-    uint64_t tables = c->space[0].tables;
-    bool whole = cl->tables == 0 || (coord_map_plain(cl) && tables == coord_map_places(cl));
+    const struct table_set tables = c->space[0].tables;
+    bool whole =
+        cl->tables == 0 || (coord_map_plain(cl) && table_set_equal(tables, coord_map_places(cl)));
     return c->count == 1 && c->space[0].number == 0 && c->space[0].line != NULL && whole &&
            c->space[0].state == CATALOG_THERE;
 }
@@ -127,11 +130,11 @@ static int text_make(const struct coord_fleet *f, const struct coord_space *of, 
         for (uint32_t i = 0; i < was.count; i++)
             if (was.space[i].number == s->number && was.space[i].line != NULL)
                 named = &was.space[i];
-        if (s == of && (line != NULL || s->numbers != 0))
+        if (s == of && (line != NULL || table_set_any(s->numbers)))
             space_list(f, s, line, bytes, c);
         else if (s != of && named != NULL)
             space_list(f, s, named->line, named->bytes, c);
-        else if (s != of && s->numbers != 0)
+        else if (s != of && table_set_any(s->numbers))
             space_list(f, s, NULL, 0, c);
     }
     c->alone = is_alone(f, c);
@@ -277,7 +280,7 @@ static bool known(const struct catalog *c, const struct coord_space *s)
             continue;
         if (c->alone) /* the line of names alone says neither name nor tables */
             return true;
-        return is->tables == s->numbers && strcmp(is->name, s->name) == 0 &&
+        return table_set_equal(is->tables, s->numbers) && strcmp(is->name, s->name) == 0 &&
                told_state(is) == s->state && strcmp(is->half, s->half) == 0;
     }
     return false;
@@ -289,7 +292,7 @@ static bool known(const struct catalog *c, const struct coord_space *s)
 static bool spaces_learn(struct coord_fleet *f, const struct catalog *c)
 {
     COORD_EACH_SPACE (f, s) {
-        bool has = s->numbers != 0 || s->left != 0 || s->name[0] != 0 || s->state != SPACE_IS;
+        bool has = table_set_any(coord_space_tables(s)) || s->name[0] != 0 || s->state != SPACE_IS;
         if (has && !known(c, s) && !f->spaces.forget(f, s))
             return false;
     }
@@ -297,7 +300,7 @@ static bool spaces_learn(struct coord_fleet *f, const struct catalog *c)
         const struct catalog_space *is = &c->space[i];
         struct coord_space *s = &f->spaces.space[is->number];
         const bool same = known(c, s);
-        if (same && s->left == is->left)
+        if (same && table_set_equal(s->left, is->left))
             continue;
         s->numbers = is->tables;
         s->left = is->left;

@@ -37,7 +37,7 @@ static double weight_of(const struct coord_fleet *f, const struct coord_space *s
 
 static bool has_share(const struct coord_fleet *f, const struct coord_space *s)
 {
-    return s->numbers != 0 && coord_space_holds(f, s);
+    return table_set_any(s->numbers) && coord_space_holds(f, s);
 }
 
 /* Gives each share of the list its parts. What rounding leaves, or takes too much, is the largest
@@ -204,7 +204,7 @@ static bool use_of(const struct coord_fleet *f, const struct coord_space *s, str
     const struct coord_shares *all = &f->shares;
     *out = (struct shares_use){.weight = weight_of(f, s)};
     for (uint32_t i = 0; i < all->count; i++) {
-        if (all->list[i].tables != s->numbers)
+        if (!table_set_equal(all->list[i].tables, s->numbers))
             continue;
         for (uint32_t k = 0; all->told != NULL && k < f->members.shards; k++)
             if (all->told[k].digest == all->digest)

@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char SPACE_KEY[] = "space", NUMBERS_KEY[] = "numbers", LEFT_KEY[] = "left",
@@ -20,6 +21,30 @@ struct coord_space_record { /* value of "space" */
 _Static_assert(sizeof(struct coord_space_record) == LIMIT_NAME + 8, "it is stored");
 
 /* ---- the store ------------------------------------------------------------------------------- */
+
+size_t coord_space_set_bytes(const struct table_set *s)
+{
+    return table_set_is_word(*s) ? sizeof s->word[0] : sizeof *s;
+}
+
+int coord_space_set_get(struct coord_store *store, const char *key, struct table_set *out,
+                        struct err *e)
+{
+    void *value;
+    size_t bytes;
+    *out = TABLE_SET_NONE;
+    int rc = coord_store_get(store, key, &value, &bytes, e);
+    if (rc != 0)
+        return rc;
+    if (bytes == sizeof out->word[0] || bytes == sizeof *out)
+        memcpy(out, value, bytes);
+    else
+        rc = err_set(e, SHOAL_E_CORRUPT,
+                     "the stored tables of a space, '%s', have %zu bytes" COORD_CLUSTER_ADVICE, key,
+                     bytes);
+    free(value);
+    return rc;
+}
 
 static int space_open(struct coord_fleet *f, struct coord_space *s, struct err *e)
 {
@@ -44,9 +69,9 @@ static int space_open(struct coord_fleet *f, struct coord_space *s, struct err *
     if (coord_store_get_fixed(s->store, EMPTIED_KEY, s->emptied, sizeof s->emptied, NULL) != 0 ||
         s->emptied[COORD_EMPTIED - 1] != 0)
         s->emptied[0] = 0;
-    rc = coord_store_get_fixed(s->store, LEFT_KEY, &s->left, sizeof s->left, e);
+    rc = coord_space_set_get(s->store, LEFT_KEY, &s->left, e);
     if (rc == 0 || rc == SHOAL_E_NOT_FOUND)
-        rc = coord_store_get_fixed(s->store, NUMBERS_KEY, &s->numbers, sizeof s->numbers, e);
+        rc = coord_space_set_get(s->store, NUMBERS_KEY, &s->numbers, e);
     coord_spaces_hold(f);
     /* a damaged value ends a job that goes on with it, not the coordinator (job/setup.h) */
     if (rc == SHOAL_E_CORRUPT)
@@ -118,21 +143,23 @@ bool coord_space_put(struct coord_fleet *f, struct coord_space *s, const char *n
 
 void coord_spaces_hold(struct coord_fleet *f)
 {
-    f->cluster.held = 0;
+    f->cluster.held = TABLE_SET_NONE;
     COORD_EACH_SPACE (f, s)
-        f->cluster.held |= coord_space_tables(s);
+        f->cluster.held = table_set_or(f->cluster.held, coord_space_tables(s));
 }
 
 bool coord_space_numbers_put(struct coord_fleet *f, struct coord_space *s)
 {
     coord_spaces_hold(f);
-    return coord_fleet_store(f, s->store, LEFT_KEY, &s->left, sizeof s->left, false) &&
-           coord_fleet_store(f, s->store, NUMBERS_KEY, &s->numbers, sizeof s->numbers, true);
+    return coord_fleet_store(f, s->store, LEFT_KEY, &s->left, coord_space_set_bytes(&s->left),
+                             false) &&
+           coord_fleet_store(f, s->store, NUMBERS_KEY, &s->numbers,
+                             coord_space_set_bytes(&s->numbers), true);
 }
 
 bool coord_space_forget(struct coord_fleet *f, struct coord_space *s)
 {
-    s->numbers = s->left = 0;
+    s->numbers = s->left = TABLE_SET_NONE;
     return coord_space_emptied_put(f, s, NULL) && coord_space_numbers_put(f, s) &&
            coord_space_put(f, s, "", SPACE_IS);
 }
@@ -142,7 +169,7 @@ bool coord_spaces_lost(struct coord_fleet *f, const struct coord_space *loads, c
     struct err e = {0};
     bool any = false;
     COORD_EACH_SPACE (f, s) {
-        if (s == loads || s->opens || s->state != SPACE_IS || s->numbers == 0)
+        if (s == loads || s->opens || s->state != SPACE_IS || !table_set_any(s->numbers))
             continue;
         log_warn("server %s has started again, and its rows were in memory: those of space %s are "
                  "lost: shoal drop %s, and begin it with a checkpoint",
@@ -164,9 +191,10 @@ bool coord_space_holds(const struct coord_fleet *f, const struct coord_space *s)
     if (s->number == LIMIT_SPACES)
         return false;
     /* whose tables the map is of is not known: the store was lost, or is release 0.2.0's */
-    bool bare = f->cluster.tables > 0 && coord_map_places(&f->cluster) == 0;
-    bool first = s->number == 0 && f->cluster.map_epoch > 0 && f->cluster.held == 0 && !bare;
-    return s->numbers != 0 || first;
+    bool bare = f->cluster.tables > 0 && !table_set_any(coord_map_places(&f->cluster));
+    bool first =
+        s->number == 0 && f->cluster.map_epoch > 0 && !table_set_any(f->cluster.held) && !bare;
+    return table_set_any(s->numbers) || first;
 }
 
 uint32_t coord_spaces_held(const struct coord_fleet *f)
@@ -193,10 +221,11 @@ struct coord_space *coord_space_find(struct coord_fleet *f, const char *name)
 
 struct coord_space *coord_space_free(struct coord_fleet *f, struct coord_space *first)
 {
-    if (first->number < LIMIT_SPACES && first->numbers == 0 && !coord_space_holds(f, first))
+    if (first->number < LIMIT_SPACES && !table_set_any(first->numbers) &&
+        !coord_space_holds(f, first))
         return first;
     COORD_EACH_SPACE (f, s)
-        if (s->numbers == 0 && !s->used && !coord_space_holds(f, s))
+        if (!table_set_any(s->numbers) && !s->used && !coord_space_holds(f, s))
             return s;
     return NULL;
 }
@@ -238,7 +267,7 @@ void coord_spaces_text(const struct coord_fleet *f, const struct coord_space *bu
 static bool alone(const struct coord_fleet *f)
 {
     COORD_EACH_SPACE (f, s)
-        if (s->number > 0 && s->numbers != 0)
+        if (s->number > 0 && table_set_any(s->numbers))
             return false;
     return true;
 }
@@ -265,11 +294,11 @@ int coord_space_asked(struct coord_fleet *f, const char *name, struct coord_spac
                    name, names);
 }
 
-uint64_t coord_spaces_resting(const struct coord_fleet *f)
+struct table_set coord_spaces_resting(const struct coord_fleet *f)
 {
-    uint64_t numbers = 0;
+    struct table_set numbers = TABLE_SET_NONE;
     COORD_EACH_SPACE (f, s)
         if (!s->used)
-            numbers |= s->numbers;
+            numbers = table_set_or(numbers, s->numbers);
     return numbers;
 }

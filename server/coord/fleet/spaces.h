@@ -3,7 +3,7 @@
  *
  *   key            value, in the space's part of the store
  *   "space"        struct coord_space_record: name and state
- *   "numbers"      a bit for each number by which shards know one of its tables
+ *   "numbers"      struct table_set: the numbers by which shards know its tables
  *   "left"         the same for tables that no job of it uses any more, and that shards still have:
  *                  they go when all its rows are dropped
  *   "clear"        which job drops all its rows (core/fresh.h)
@@ -34,6 +34,7 @@
 
 #include "proto/base/err.h"
 #include "proto/base/limits.h"
+#include "proto/base/table_set.h"
 #include "proto/job/legend.h"
 
 #include <stdbool.h>
@@ -57,15 +58,15 @@ struct coord_fresh { /* value of "clear" */
 #define COORD_EMPTIED 256u
 
 struct coord_space {
-    uint32_t number;       /* its place in the list; LIMIT_SPACES: it is none */
-    uint32_t state;        /* enum coord_space_state */
-    char name[LIMIT_NAME]; /* "": not known, or it has none */
-    uint64_t numbers;      /* 0: it holds no tables */
-    char half[LIMIT_NAME]; /* SPACE_HALF: the table that is half dropped; "": all of them are */
+    uint32_t number;          /* its place in the list; LIMIT_SPACES: it is none */
+    uint32_t state;           /* enum coord_space_state */
+    char name[LIMIT_NAME];    /* "": not known, or it has none */
+    struct table_set numbers; /* none: it holds no tables */
+    char half[LIMIT_NAME];    /* SPACE_HALF: the table that is half dropped; "": all of them are */
     /* the tables without the rows that its last job left in them, with commas, as far as there is
      * room */
     char emptied[COORD_EMPTIED];
-    uint64_t left; /* tables beside them that the shards have to drop */
+    struct table_set left; /* tables beside them that the shards have to drop */
     struct coord_fresh fresh;
     struct coord_store *store; /* owned, but for space 0 */
     struct coord_made *made;   /* borrowed, as the next two; job/slot.h has them */
@@ -129,10 +130,16 @@ bool coord_space_emptied_put(struct coord_fleet *f, struct coord_space *s, const
 bool coord_space_put(struct coord_fleet *f, struct coord_space *s, const char *name,
                      enum coord_space_state state);
 /* Returns the tables that go when all rows of the space are dropped. */
-static inline uint64_t coord_space_tables(const struct coord_space *s)
+static inline struct table_set coord_space_tables(const struct coord_space *s)
 {
-    return s->numbers | s->left;
+    return table_set_or(s->numbers, s->left);
 }
+/* Bytes of a stored set of tables: of numbers below 64 the first word alone, as releases write it
+ * that had no more. */
+size_t coord_space_set_bytes(const struct table_set *s);
+/* Reads one. NOT_FOUND, IO, CORRUPT. */
+int coord_space_set_get(struct coord_store *store, const char *key, struct table_set *out,
+                        struct err *e);
 /* Counts anew which numbers of tables the spaces hold. */
 void coord_spaces_hold(struct coord_fleet *f);
 /* Stores `numbers` and `left`, which are held from now on. */
@@ -143,6 +150,6 @@ bool coord_space_forget(struct coord_fleet *f, struct coord_space *s);
  * `loads`. A job that runs loads its rows again, or ends. */
 bool coord_spaces_lost(struct coord_fleet *f, const struct coord_space *loads, const char *server);
 /* Returns the tables of spaces that no slot's job uses. */
-uint64_t coord_spaces_resting(const struct coord_fleet *f);
+struct table_set coord_spaces_resting(const struct coord_fleet *f);
 
 #endif

@@ -118,8 +118,8 @@ int coord_held_check(const struct coord_job *j, const struct coord_space *s,
     if (fleet)
         return coord_cluster_made_check(j->fleet, true, e);
     /* the tables that are here belong to other spaces */
-    bool beside =
-        s->numbers == 0 && coord_spaces_held(j->fleet) > 0 && !coord_space_holds(j->fleet, s);
+    bool beside = !table_set_any(s->numbers) && coord_spaces_held(j->fleet) > 0 &&
+                  !coord_space_holds(j->fleet, s);
     if (submit->from[0] != 0 || beside)
         return 0;
     if (!rows_here(j, s)) {

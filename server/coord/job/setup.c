@@ -83,12 +83,12 @@ int coord_setup_open(struct coord_job *j, bool first, struct err *e)
 /* Release 0.2.0 stored no numbers: the tables of its only job have the first ones. */
 static int numbers_check(struct coord_job *j, struct err *e)
 {
-    uint64_t stored;
+    struct table_set stored;
     if (j->space->number >= LIMIT_SPACES)
         return err_set(e, SHOAL_E_NOT_FOUND, "they are those of a later job of its space");
-    int rc = coord_store_get_fixed(j->space->store, "numbers", &stored, sizeof stored, e);
+    int rc = coord_space_set_get(j->space->store, "numbers", &stored, e);
     if (rc == SHOAL_E_NOT_FOUND)
-        j->space->numbers = UINT64_MAX >> (LIMIT_TABLES - j->at.tables);
+        j->space->numbers = table_set_first(j->at.tables);
     else if (rc != 0)
         return rc;
     if (!coord_map_has(&j->fleet->cluster, j->space->numbers, j->table, j->at.tables))
@@ -219,13 +219,13 @@ void coord_setup_map_early(struct coord_job *j, uint32_t shard)
 
 /* Asks a shard for a table, which is known to the shards by these numbers. */
 static bool table_ask(struct coord_job *j, uint32_t shard, const struct table_schema *s,
-                      uint64_t numbers, coord_call_done done)
+                      struct table_set numbers, coord_call_done done)
 {
     struct wire w;
     memset(&w, 0, sizeof w);
     w.type = WIRE_TYPE_TABLE_CREATE;
     wire_schema_to(s, &w.u.TABLE_CREATE);
-    w.u.TABLE_CREATE.table = wire_table_number(numbers, s->table);
+    w.u.TABLE_CREATE.table = table_set_nth(numbers, s->table);
     w.u.TABLE_CREATE.tablet_first = coord_map_first(&j->fleet->cluster, numbers, s);
     return shard_ask(j, shard, &w, (void *)s->field_rule,
                      s->field_rule_count * sizeof s->field_rule[0], done);
@@ -270,12 +270,12 @@ static bool tables_tell(struct coord_job *j, uint32_t shard)
 static bool resting_tell(struct coord_job *j, uint32_t shard)
 {
     const struct coord_fleet *f = j->fleet;
-    struct wire w = {.type = WIRE_TYPE_CUT_KEEP};
+    const struct table_set resting = coord_spaces_resting(f);
+    struct wire w = {.type = WIRE_TYPE_CUT_KEEP, .u.CUT_KEEP = {WIRE_TABLES_IS(resting)}};
     bool good = true, anew = coord_cluster_led(&f->cluster, shard) == 0;
     w.u.CUT_KEEP.below = coord_cut_known(f->aside, &w.u.CUT_KEEP.keep);
     w.u.CUT_KEEP.runs = f->counters.next_run;
-    w.u.CUT_KEEP.tables = coord_spaces_resting(f);
-    if (w.u.CUT_KEEP.tables == 0)
+    if (!table_set_any(resting))
         return true;
     COORD_EACH_SPACE (f, s)
         if (good && anew && !s->used && f->members.shard[shard].placed)
@@ -306,17 +306,18 @@ static bool greet(struct coord_job *j, uint32_t shard)
     if (!coord_names_greet(j->fleet, shard) || !resting_tell(j, shard))
         return false;
 
-    if (j->space->numbers == 0 && j->fleet->cluster.held != 0)
+    if (!table_set_any(j->space->numbers) && table_set_any(j->fleet->cluster.held))
         return true; /* a space without tables does not know what others keep */
     memset(&w, 0, sizeof w);
     w.type = WIRE_TYPE_CUT_KEEP;
+    /* none when no space has tables: all */
+    w.u.CUT_KEEP = (struct wire_CUT_KEEP){WIRE_TABLES_IS(j->space->numbers)};
     w.u.CUT_KEEP.below = coord_cut_known(j, &w.u.CUT_KEEP.keep);
     /* one job at a time uses these tables, and runs are drawn rising; RUN_DROP of a run that is
      * over goes only to shards that are set up, and no other shard takes a tablet with its marks */
     bool over = !coord_phase_running(j) && !coord_checkpoint_opening(j) &&
                 !coord_from_loading(&j->at); /* taking a load back needs its run */
     w.u.CUT_KEEP.runs = j->at.run + over;
-    w.u.CUT_KEEP.tables = j->space->numbers; /* 0 when no space has tables: all */
     return shard_ask(j, shard, &w, NULL, 0, greeted);
 }
 
@@ -376,11 +377,11 @@ static uint32_t run_mode(const struct coord_job *j)
 
 /* The tables that go before the job begins: those of its space. Where no other space has any, that
  * is whatever the shards hold: some may have a table that this coordinator does not know. */
-static uint64_t tables_go(struct coord_job *j)
+static struct table_set tables_go(struct coord_job *j)
 {
-    uint64_t own = coord_space_tables(j->space);
-    j->space->drops_all = (j->fleet->cluster.held & ~own) == 0;
-    return j->space->drops_all ? UINT64_MAX : own;
+    const struct table_set own = coord_space_tables(j->space);
+    j->space->drops_all = table_set_within(j->fleet->cluster.held, own);
+    return j->space->drops_all ? TABLE_SET_ALL : own;
 }
 
 static bool step_start(struct coord_job *j, uint32_t shard)
@@ -389,9 +390,10 @@ static bool step_start(struct coord_job *j, uint32_t shard)
     struct wire w;
     memset(&w, 0, sizeof w);
     if (step == 0 && coord_fresh_due(j)) {
+        const struct table_set go = tables_go(j);
         w.type = WIRE_TYPE_ROWS_GO;
         w.u.ROWS_GO =
-            (struct wire_ROWS_GO){.run = j->at.run, .tables = tables_go(j), .what = WIRE_ROWS_ALL};
+            (struct wire_ROWS_GO){.run = j->at.run, WIRE_TABLES_IS(go), .what = WIRE_ROWS_ALL};
         return shard_ask(j, shard, &w, NULL, 0, step_done);
     }
     step -= coord_fresh_due(j);
@@ -401,8 +403,7 @@ static bool step_start(struct coord_job *j, uint32_t shard)
         return table_ask(j, shard, &j->table[step - 1], j->space->numbers, step_done);
     if (coord_from_loading(&j->at)) { /* LOAD opens the run with the marks of the checkpoint */
         w.type = WIRE_TYPE_LOAD;
-        w.u.LOAD.run = j->at.run;
-        w.u.LOAD.tables = j->space->numbers;
+        w.u.LOAD = (struct wire_LOAD){.run = j->at.run, WIRE_TABLES_IS(j->space->numbers)};
         if (j->at.from == FROM_TO_START) {
             w.u.LOAD.lanes = j->tasks->lanes;
             w.u.LOAD.mode = run_mode(j);
@@ -419,7 +420,7 @@ static bool step_start(struct coord_job *j, uint32_t shard)
             return false;
         w.type = WIRE_TYPE_ROWS_GO;
         w.u.ROWS_GO = (struct wire_ROWS_GO){
-            .run = j->at.run, .tables = j->space->numbers, .what = WIRE_ROWS_FIELDS};
+            .run = j->at.run, WIRE_TABLES_IS(j->space->numbers), .what = WIRE_ROWS_FIELDS};
         (void)snprintf(w.u.ROWS_GO.fields, sizeof w.u.ROWS_GO.fields, "%s", fields);
         return shard_ask(j, shard, &w, NULL, 0, step_done);
     }
@@ -429,7 +430,7 @@ static bool step_start(struct coord_job *j, uint32_t shard)
         .run = j->at.run,
         .lanes = j->tasks->lanes,
         .mode = run_mode(j),
-        .tables = j->space->numbers,
+        WIRE_TABLES_IS(j->space->numbers),
         .must_exist = j->opened == j->at.run && coord_cluster_led(&j->fleet->cluster, shard) > 0};
     return shard_ask(j, shard, &w, NULL, 0, step_done);
 }
@@ -549,7 +550,7 @@ void coord_setup_digest(struct coord_job *j)
     j->digested = 0;
     memset(j->table_rows, 0, sizeof j->table_rows);
     for (uint32_t t = 0; t < j->at.tables; t++) {
-        w.u.DIGEST.table = wire_table_number(j->space->numbers, t);
+        w.u.DIGEST.table = table_set_nth(j->space->numbers, t);
         if (!coord_call_start(&j->fleet->calls, &(struct coord_call){.context = j,
                                                                      .set_up = &j->setup,
                                                                      .request = w,

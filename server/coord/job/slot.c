@@ -136,7 +136,7 @@ static int spaces_open(struct coord *c, struct err *e)
         if (rc == 0 && s->name[0] == 0 && s->made->number != 0)
             text_copy(s->name, sizeof s->name, s->made->spec.space);
         /* release 0.2.0 stored no numbers, and its last job may have ended before it had tables */
-        if (rc == 0 && s->numbers == 0 && coord_made_known(&c->fleet, s))
+        if (rc == 0 && !table_set_any(s->numbers) && coord_made_known(&c->fleet, s))
             s->numbers = s->made->numbers;
         coord_spaces_hold(&c->fleet);
     }

@@ -248,8 +248,10 @@ static void cut_done(struct coord_job *j, int status, const char *text, uint64_t
     COORD_EACH_SHARD (&j->fleet->members, s) {
         if (!k->part[s].asked)
             continue;
-        w.u.CUT_EXPORT = (struct wire_CUT_EXPORT){
-            .cut = cut, .part = k->part[s].number, .parts = k->parts, .tables = j->space->numbers};
+        w.u.CUT_EXPORT = (struct wire_CUT_EXPORT){.cut = cut,
+                                                  .part = k->part[s].number,
+                                                  .parts = k->parts,
+                                                  WIRE_TABLES_IS(j->space->numbers)};
         text_copy(w.u.CUT_EXPORT.path, LIMIT_PATH, k->tmp);
         if (!coord_call_start(
                 &j->fleet->calls,

@@ -126,11 +126,10 @@ static bool cut_call(struct coord_job *j, const struct wire *w, uint64_t cut, co
 
 static void hold_fill(const struct coord_job *j, struct wire_HOLD *w)
 {
-    w->cut = j->cut->cut;
     if (j->cut->order.tables)
-        w->tables = j->space->numbers;
+        *w = (struct wire_HOLD){.cut = j->cut->cut, WIRE_TABLES_IS(j->space->numbers)};
     else
-        w->run = j->at.run;
+        *w = (struct wire_HOLD){.cut = j->cut->cut, .run = j->at.run};
 }
 
 static void hold_begin(struct coord_job *j)
@@ -494,7 +493,7 @@ void coord_cut_run_drop(struct coord_job *j)
     if (loading) {
         w.type = WIRE_TYPE_ROWS_GO;
         w.u.ROWS_GO = (struct wire_ROWS_GO){
-            .run = j->at.run, .tables = j->space->numbers, .what = WIRE_ROWS_LOADED};
+            .run = j->at.run, WIRE_TABLES_IS(j->space->numbers), .what = WIRE_ROWS_LOADED};
     }
     (void)coord_call_start(&j->fleet->calls,
                            &(struct coord_call){.context = j,

@@ -26,11 +26,11 @@ static void take(struct coord_job *j, uint64_t cut, uint16_t *owner, uint32_t ta
 static void owners_take(const struct coord_job *j, uint16_t *owner)
 {
     const struct coord_cluster *cl = &j->fleet->cluster;
-    bool all = j->space->numbers == 0 || cl->tables == 0;
+    bool all = !table_set_any(j->space->numbers) || cl->tables == 0;
     for (uint32_t i = 0; i < cl->tablets; i++)
         owner[i] = all ? cl->shard_of[i] : COORD_HOME_ANY;
     for (uint32_t t = 0; t < cl->tables; t++)
-        if ((j->space->numbers >> t & 1) != 0 && coord_map_place(cl, t))
+        if (table_set_has(&j->space->numbers, t) && coord_map_place(cl, t))
             memcpy(owner + cl->first[t], cl->shard_of + cl->first[t],
                    (1u << cl->bits[t]) * sizeof *owner);
 }

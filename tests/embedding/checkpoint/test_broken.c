@@ -36,7 +36,7 @@ static void rows_are_taken_in_over_others(void)
     l.run = 2;
     ck_assert_int_eq(arena_new(&l.arena), 0);
     ck_assert_int_eq(table_new(table_schema_of(s.g->table[0].table), l.arena, &l.made[0], &e), 0);
-    ck_assert_int_eq(runs_add(&l.runs, 2, 1, 1, RUN_ASYNC, &run), 0);
+    ck_assert_int_eq(runs_add(&l.runs, 2, table_set_word(1), 1, RUN_ASYNC, &run), 0);
     engine_job_begin(s.g, JOB_LOAD, &l.job, &load_job);
     take_in(s.g);
 }
@@ -52,7 +52,7 @@ static void marks_go_to_tablets_that_there_are_not(void)
     struct run *run;
     schema[0] = schema[1] = rig_schema(0);
     part.schema = &schema[0];
-    ck_assert_int_eq(runs_add(&l.runs, 1, 1, 1, RUN_ASYNC, &run), 0);
+    ck_assert_int_eq(runs_add(&l.runs, 1, table_set_word(1), 1, RUN_ASYNC, &run), 0);
     take_marks(&b, &from, 0, 0);
 }
 

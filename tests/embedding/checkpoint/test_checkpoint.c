@@ -14,6 +14,7 @@
 #include "tests/lib/embedding_fleet.h"
 #include "tests/lib/embedding_pull.h"
 #include "tests/lib/file_fault.h"
+#include "tests/lib/table_sets.h"
 
 #include <check.h>
 #include <errno.h>
@@ -203,7 +204,8 @@ START_TEST(a_checkpoint_is_of_the_tables_of_its_run)
     fleet_open(&from, 2, on_disk ? save_dir : NULL, on_disk ? DURABLE_JOURNAL : DURABLE_MEMORY);
     fleet_tables(&from);
     for (uint32_t i = 0; i < 4; i++)
-        ck_assert_int_eq(engine_run_open_tables(from.s[i % 2].g, 1 + i / 2, 2, 1, 1u << i / 2, &e),
+        ck_assert_int_eq(engine_run_open_tables(from.s[i % 2].g, 1 + i / 2, 2, 1,
+                                                table_set_word(1u << i / 2), &e),
                          0);
     train_table(&from, 1, 0, 0, 20);
     train_table(&from, 2, 1, 0, 20);
@@ -338,7 +340,8 @@ START_TEST(a_load_is_known_after_a_clear_of_others)
     save(1, save_dir, DURABLE_JOURNAL, 20, &saved);
     fleet_close(&from, false);
     load(1, load_dir, DURABLE_JOURNAL, 7, &got);
-    ck_assert_int_eq(engine_clear(to.s[0].g, 9, UINT64_C(1) << 9, keep_clear, &out, &e), 0);
+    ck_assert_int_eq(
+        engine_clear(to.s[0].g, 9, table_set_word(UINT64_C(1) << 9), keep_clear, &out, &e), 0);
     fleet_run(&to);
     ck_assert_int_eq(out.status, 0);
     fleet_close(&to, false);
@@ -670,7 +673,7 @@ START_TEST(while_a_load_writes_others_go_on_and_its_tables_are_closed)
     struct push_plan plan;
     struct err e;
     uint64_t sequence;
-    struct engine_load_options o = {.path = path, .run = 7, .tables = 3};
+    struct engine_load_options o = {.path = path, .run = 7, .tables = table_set_word(3)};
     save(1, save_dir, DURABLE_JOURNAL, 60, &saved);
     fleet_close(&from, false);
     fleet_open(&to, 1, load_dir, DURABLE_JOURNAL);
@@ -720,7 +723,7 @@ static void write_beside_a_load(struct engine *g, const struct outcome *out, uin
 {
     *tablets = 0;
     while (out->status == 1) {
-        if (g->loading != 0)
+        if (table_set_any(g->loading))
             g->options.disk = space_taken(g) + (7u << 18); /* nearly used up */
         ck_assert(embedding_env_step(&to.s[0].env));
         for (uint32_t k = 0; out->status == 1 && k < g->table[0].scope.tablets; k++)
@@ -735,7 +738,7 @@ START_TEST(a_load_outlasts_what_is_written_again)
     static struct rig_push p;
     struct push_plan plan;
     struct err e;
-    struct engine_load_options o = {.path = path, .run = 7, .tables = 3};
+    struct engine_load_options o = {.path = path, .run = 7, .tables = table_set_word(3)};
     save(1, save_dir, DURABLE_JOURNAL, 60, &saved);
     fleet_close(&from, false);
     fleet_open(&to, 1, load_dir, DURABLE_JOURNAL);
@@ -1265,7 +1268,7 @@ static void load_one(uint64_t run, uint64_t tables)
 {
     struct load_answer got = {0};
     struct err e = {0};
-    struct engine_load_options o = {.path = path, .run = run, .tables = tables};
+    struct engine_load_options o = {.path = path, .run = run, .tables = set_of(tables)};
     ck_assert_int_eq(engine_load(to.s[0].g, &o, load_answered, &got, &e), 0);
     fleet_run(&to);
     ck_assert_msg(got.calls == 1 && got.status == 0, "%s", got.text);
@@ -1338,7 +1341,7 @@ START_TEST(a_run_that_begins_has_all_tables_that_it_names)
     struct err e = {0};
     uint64_t mark;
     struct engine_load_options o = {
-        .path = path, .run = 7, .lanes = 2, .mode = RUN_SSP, .tables = 7};
+        .path = path, .run = 7, .lanes = 2, .mode = RUN_SSP, .tables = table_set_word(7)};
     save_one();
     fleet_open(&to, 1, load_dir, DURABLE_JOURNAL);
     fleet_tables(&to);
@@ -1409,7 +1412,7 @@ START_TEST(a_load_asks_for_the_journal_first)
     fleet_open(&to, 1, load_dir, DURABLE_JOURNAL);
     fleet_tables(&to);
     ck_assert_int_eq(engine_load(to.s[0].g, &o, load_answered, &got, &e), 0);
-    while (to.s[0].g->loading == 0)
+    while (!table_set_any(to.s[0].g->loading))
         ck_assert(embedding_env_step(&to.s[0].env));
     file_fault_set(&(struct file_fault){.at = 1, .why = EIO});
     fleet_run(&to);

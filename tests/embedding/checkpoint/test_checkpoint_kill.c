@@ -222,7 +222,7 @@ static void dropped(void *context, int status, const char *text)
 static int drop_load(void)
 {
     int rc = 1;
-    ck_assert_int_eq(engine_load_drop(f.s[0].g, 7, UINT64_MAX, dropped, &rc, NULL), 0);
+    ck_assert_int_eq(engine_load_drop(f.s[0].g, 7, TABLE_SET_ALL, dropped, &rc, NULL), 0);
     fleet_run(&f);
     return rc;
 }

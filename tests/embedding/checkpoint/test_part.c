@@ -127,11 +127,11 @@ START_TEST(what_is_written_is_read)
                                  .rows = 9,
                                  .bytes = 97,
                                  .run = 8,
-                                 .tables = UINT64_MAX,
+                                 .tables = TABLE_SET_ALL,
                                  .lanes = 2,
                                  .mode = RUN_BSP,
                                  .lowest = {5, UINT64_MAX},
-                                 .existing = 1ull << s.table,
+                                 .existing = table_set_one(s.table),
                                  .sized = true};
     p.facts.table_rows[s.table] = 9;
     p.facts.table_bytes[s.table] = 1000;
@@ -145,7 +145,8 @@ START_TEST(what_is_written_is_read)
     ck_assert(back.part == 1 && back.parts == 3 && back.facts.bytes == 97);
     ck_assert(back.facts.cut == UINT64_MAX && back.facts.run == 8 && back.facts.mode == RUN_BSP);
     ck_assert(back.facts.lanes == 2 && back.facts.lowest[0] == 5);
-    ck_assert(back.facts.lowest[1] == UINT64_MAX && back.facts.tables == UINT64_MAX);
+    ck_assert(back.facts.lowest[1] == UINT64_MAX &&
+              table_set_equal(back.facts.tables, TABLE_SET_ALL));
     ck_assert(back.ranges == 1 && back.range[0].first == 1 && back.range[0].count == 2);
     ck_assert(back.files == 2 && back.file[0].checksum == UINT64_MAX && back.file[1].bytes == 7);
     part_free(&back);
@@ -161,7 +162,7 @@ START_TEST(a_table_says_how_its_rows_lie)
     struct part p = {.parts = 1, .tables = 1, .schema = &s};
     struct err e = {0};
     s.zero_first = 1;
-    p.facts = (struct cut_facts){.existing = 1ull << s.table};
+    p.facts = (struct cut_facts){.existing = table_set_one(s.table)};
     ck_assert_msg(part_write(dir, &p, &e) == 0, "%s", e.text);
     struct json *m = manifest_get();
     const struct json *layout = json_get(m, "tables.0.layout");
@@ -206,7 +207,7 @@ START_TEST(what_is_out_of_range_is_refused_by_its_name)
     struct part p = {.parts = 1, .tables = 1, .schema = &s, .file = &file, .files = 1}, back;
     struct err e = {0};
     char path[LIMIT_PATH + 16];
-    p.facts = (struct cut_facts){.bytes = 97, .existing = 1ull << s.table};
+    p.facts = (struct cut_facts){.bytes = 97, .existing = table_set_one(s.table)};
     snprintf(path, sizeof path, "%s/manifest", dir);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct json *m, *value;

@@ -4,6 +4,7 @@
 #include "proto/base/log.h"
 #include "tests/lib/embedding_fleet.h"
 #include "tests/lib/file_fault.h"
+#include "tests/lib/table_sets.h"
 
 #include <check.h>
 #include <errno.h>
@@ -68,7 +69,7 @@ static void drop(struct fleet *f, uint64_t run)
     struct told t = {0};
     struct err e = {0};
     for (uint32_t i = 0; i < f->shards; i++)
-        ck_assert_int_eq(engine_load_drop(f->s[i].g, run, UINT64_MAX, dropped, &t, &e), 0);
+        ck_assert_int_eq(engine_load_drop(f->s[i].g, run, TABLE_SET_ALL, dropped, &t, &e), 0);
     fleet_run(f);
     ck_assert_uint_eq(t.calls, f->shards);
     ck_assert_msg(t.status == 0, "%s", t.text);
@@ -80,7 +81,7 @@ static void give_up_below(uint64_t run)
 {
     struct err e = {0};
     for (uint32_t i = 0; i < SHARDS; i++)
-        ck_assert_int_eq(engine_runs_drop_below(to.s[i].g, run, UINT64_MAX, &e), 0);
+        ck_assert_int_eq(engine_runs_drop_below(to.s[i].g, run, TABLE_SET_ALL, &e), 0);
 }
 
 static void open_empty(enum durability durability)
@@ -188,10 +189,10 @@ START_TEST(a_load_under_way_is_called_off)
         for (uint32_t k = 0; k < steps; k++)
             (void)embedding_env_step(&to.s[0].env);
         struct told taken = {0};
-        ck_assert_int_eq(engine_load_drop(to.s[0].g, o.run, UINT64_MAX, dropped, &taken, &e), 0);
+        ck_assert_int_eq(engine_load_drop(to.s[0].g, o.run, TABLE_SET_ALL, dropped, &taken, &e), 0);
         if (taken.calls == 0) {
             ck_assert_int_eq(engine_load(to.s[0].g, &o, loaded, &load, &e), SHOAL_E_BUSY);
-            ck_assert_int_eq(engine_load_drop(to.s[0].g, o.run, UINT64_MAX, dropped, &taken, &e),
+            ck_assert_int_eq(engine_load_drop(to.s[0].g, o.run, TABLE_SET_ALL, dropped, &taken, &e),
                              SHOAL_E_BUSY);
         }
         embedding_env_run(&to.s[0].env);
@@ -217,7 +218,7 @@ START_TEST(taking_back_asks_for_the_journal_first)
     struct err e = {0};
     open_empty(DURABLE_JOURNAL);
     check_loads(7);
-    ck_assert_int_eq(engine_load_drop(to.s[0].g, 7, UINT64_MAX, dropped, &taken, &e), 0);
+    ck_assert_int_eq(engine_load_drop(to.s[0].g, 7, TABLE_SET_ALL, dropped, &taken, &e), 0);
     file_fault_set(&(struct file_fault){.at = 1, .why = EIO});
     embedding_env_run(&to.s[0].env);
     ck_assert_uint_ge(file_fault_calls(), 1);
@@ -272,7 +273,7 @@ END_TEST
 
 static void load_begin(struct engine *g, uint64_t run, uint64_t tables, struct told *t)
 {
-    struct engine_load_options o = {.path = path, .run = run, .tables = tables};
+    struct engine_load_options o = {.path = path, .run = run, .tables = set_of(tables)};
     struct err e = {0};
     *t = (struct told){0};
     ck_assert_msg(engine_load(g, &o, loaded, t, &e) == 0, "%s", e.text);
@@ -282,7 +283,7 @@ static void drop_of(struct engine *g, uint64_t run, uint64_t tables, struct told
 {
     struct err e = {0};
     *t = (struct told){0};
-    ck_assert_msg(engine_load_drop(g, run, tables, dropped, t, &e) == 0, "%s", e.text);
+    ck_assert_msg(engine_load_drop(g, run, set_of(tables), dropped, t, &e) == 0, "%s", e.text);
 }
 
 /* Run 7 is loaded into table 0, run 8 into table 1. Each is recorded as loaded, and dropped
@@ -306,7 +307,7 @@ START_TEST(a_load_of_another_job_stays)
 
     load_begin(g, 10, 1, &seven);
     embedding_env_run(env);
-    struct engine_load_options again = {.path = path, .run = 8, .tables = 2};
+    struct engine_load_options again = {.path = path, .run = 8, .tables = table_set_word(2)};
     ck_assert_msg(engine_load(g, &again, loaded, &eight, &e) == 0, "%s", e.text);
     ck_assert_uint_eq(eight.calls, 2);
     drop_of(g, 11, 2, &gone);
@@ -314,7 +315,7 @@ START_TEST(a_load_of_another_job_stays)
     ck_assert_uint_eq(gone.calls, 1);
     ck_assert_uint_gt(table_rows(engine_table(g, 0)), 0);
     ck_assert_uint_eq(table_rows(engine_table(g, 1)), 0);
-    ck_assert_uint_eq(engine_run_tables(g, 8), 0);
+    ck_assert_uint_eq(engine_run_tables(g, 8).word[0], 0);
     fleet_close(&to, false);
 }
 END_TEST

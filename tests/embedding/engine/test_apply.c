@@ -20,7 +20,7 @@ static void teardown(void)
 static struct run *add(uint64_t id, bool ghost, uint64_t seen)
 {
     struct run *run;
-    ck_assert_int_eq(runs_add(&runs, id, 1, 2, RUN_SSP, &run), 0);
+    ck_assert_int_eq(runs_add(&runs, id, table_set_word(1), 2, RUN_SSP, &run), 0);
     run->ghost = ghost;
     run->seen = seen;
     return run;
@@ -28,8 +28,12 @@ static struct run *add(uint64_t id, bool ghost, uint64_t seen)
 
 static int restored(uint64_t id, uint32_t lanes, uint32_t mode, bool past)
 {
-    struct record_restore record = {
-        .cut = 1, .run = id, .existing = 1, .tables = 1, .lanes = lanes, .mode = mode};
+    struct record_restore record = {.cut = 1,
+                                    .run = id,
+                                    .existing = table_set_word(1),
+                                    .tables = table_set_word(1),
+                                    .lanes = lanes,
+                                    .mode = mode};
     struct run *run;
     int rc = apply_restored_run(&runs, &record, 20, past, &run);
     if (rc == 0)

@@ -56,7 +56,8 @@ static void begin_mode(struct rig *r, const char *where, enum durability durabil
     struct err e = {0};
     rig_open(r, where, durability);
     tables_make(r);
-    ck_assert_msg(engine_run_open_tables(r->g, 1, 2, mode, 3, &e) == 0, "%s", e.text);
+    ck_assert_msg(engine_run_open_tables(r->g, 1, 2, mode, table_set_word(3), &e) == 0, "%s",
+                  e.text);
 }
 
 static void begin(enum durability durability, bool folder)
@@ -438,8 +439,8 @@ static void check_clocks(uint64_t run, uint64_t lowest)
     uint64_t clock, low;
     ck_assert_int_eq(engine_clock(s.g, run, 0, 1, &clock, &low), 0);
     ck_assert_uint_eq(low, lowest);
-    ck_assert_uint_eq(engine_run_counts(s.g, run), 1u << SPARSE);
-    ck_assert_uint_eq(engine_run_tables(s.g, run), 3);
+    ck_assert_uint_eq(engine_run_counts(s.g, run).word[0], 1u << SPARSE);
+    ck_assert_uint_eq(engine_run_tables(s.g, run).word[0], 3);
 }
 
 START_TEST(dense_tables_of_a_run_apart_count_in_no_clock)
@@ -450,9 +451,12 @@ START_TEST(dense_tables_of_a_run_apart_count_in_no_clock)
     begin(DURABLE_JOURNAL, true);
     ck_assert_int_eq(engine_run_mode(s.g, 1, &mode, &lanes), 0);
     ck_assert_uint_eq(mode, RUN_SSP);
-    ck_assert_int_eq(engine_run_open_tables(s.g, 1, 2, APART, 3, &e), 0); /* a resend */
-    ck_assert_int_eq(engine_run_open_tables(s.g, 1, 2, RUN_SSP, 3, &e), SHOAL_E_EXISTS);
-    ck_assert_int_eq(engine_run_open_tables(s.g, 2, 2, RUN_APART | 3, 3, &e), SHOAL_E_MALFORMED);
+    ck_assert_int_eq(engine_run_open_tables(s.g, 1, 2, APART, table_set_word(3), &e),
+                     0); /* a resend */
+    ck_assert_int_eq(engine_run_open_tables(s.g, 1, 2, RUN_SSP, table_set_word(3), &e),
+                     SHOAL_E_EXISTS);
+    ck_assert_int_eq(engine_run_open_tables(s.g, 2, 2, RUN_APART | 3, table_set_word(3), &e),
+                     SHOAL_E_MALFORMED);
     const int64_t none = 0;
     for (uint32_t lane = 0; lane < 2; lane++)
         ck_assert_int_eq(engine_fence(s.g, 1, lane, 1, true, &none, &mark, &e), 0);
@@ -475,7 +479,7 @@ START_TEST(dense_tables_of_a_run_apart_count_in_no_clock)
         reopen(clean != 0);
         check_clocks(1, 5);
         ck_assert_uint_eq(mark_of(&s, 1, 9), 1);
-        ck_assert_int_eq(engine_run_open_tables(s.g, 1, 2, APART, 3, &e), 0);
+        ck_assert_int_eq(engine_run_open_tables(s.g, 1, 2, APART, table_set_word(3), &e), 0);
     }
     rig_close(&s, false);
 }
@@ -488,10 +492,10 @@ START_TEST(a_dense_table_that_comes_later_counts_in_no_clock)
     const struct table_schema t = dense_schema();
     rig_open(&s, dir, DURABLE_JOURNAL);
     rig_table(&s, SPARSE);
-    ck_assert_int_eq(engine_run_open_tables(s.g, 1, 2, APART, 3, &e), 0);
-    ck_assert_uint_eq(engine_run_counts(s.g, 1), 3);
+    ck_assert_int_eq(engine_run_open_tables(s.g, 1, 2, APART, table_set_word(3), &e), 0);
+    ck_assert_uint_eq(engine_run_counts(s.g, 1).word[0], 3);
     ck_assert_int_eq(engine_table_create(s.g, &t, &e), 0);
-    ck_assert_uint_eq(engine_run_counts(s.g, 1), 1u << SPARSE);
+    ck_assert_uint_eq(engine_run_counts(s.g, 1).word[0], 1u << SPARSE);
     rig_close(&s, false);
 }
 END_TEST
@@ -541,7 +545,7 @@ START_TEST(a_cut_has_rows_and_marks_of_its_instant)
         for (uint32_t k = 0; k < TABLETS; k++)
             ck_assert_uint_eq(mark_of(&s, 2, k), step_then);
         ck_assert_uint_eq(engine_mark(s.g, 2, 0, SPARSE), 4);
-        ck_assert_uint_eq(engine_run_counts(s.g, 2), 1u << SPARSE);
+        ck_assert_uint_eq(engine_run_counts(s.g, 2).word[0], 1u << SPARSE);
         if (ways[_i].durability == DURABLE_MEMORY)
             break;
         rig_close(&s, false);
@@ -604,7 +608,7 @@ START_TEST(a_checkpoint_has_rows_and_marks)
     rig_close(&s, false);
     rig_open(&s, dir_b, DURABLE_JOURNAL);
     tables_make(&s);
-    struct engine_load_options o = {.path = path, .run = 7, .tables = 3};
+    struct engine_load_options o = {.path = path, .run = 7, .tables = table_set_word(3)};
     if (_i == 1) {
         o.lanes = 3;
         o.mode = RUN_BSP | RUN_APART;
@@ -620,7 +624,7 @@ START_TEST(a_checkpoint_has_rows_and_marks)
     for (uint32_t k = 0; k < TABLETS; k++)
         ck_assert_uint_eq(mark_of(&s, 7, k), _i == 0 ? 2 : 0);
     ck_assert_uint_eq(engine_mark(s.g, 7, 0, SPARSE), _i == 0 ? 4 : 0);
-    ck_assert_uint_eq(engine_run_counts(s.g, 7), 1u << SPARSE);
+    ck_assert_uint_eq(engine_run_counts(s.g, 7).word[0], 1u << SPARSE);
     rig_close(&s, false);
 }
 END_TEST
@@ -753,7 +757,7 @@ START_TEST(a_follower_is_equal_bit_for_bit)
     rig_open(&s, ways[_i].folder ? dir : NULL, ways[_i].durability);
     follower_open(ways[_i].durability, ways[_i].folder);
     tables_make(&s);
-    ck_assert_int_eq(engine_run_open_tables(s.g, 1, 2, APART, 3, NULL), 0);
+    ck_assert_int_eq(engine_run_open_tables(s.g, 1, 2, APART, table_set_word(3), NULL), 0);
     step();
     publish(&s);
     follow();
@@ -763,7 +767,7 @@ START_TEST(a_follower_is_equal_bit_for_bit)
     follow();
     ck_assert_uint_eq(rig_digest(&other), rig_digest(&s));
     check_published(&other, 1);
-    ck_assert_uint_eq(engine_run_counts(other.g, 1), 1u << SPARSE);
+    ck_assert_uint_eq(engine_run_counts(other.g, 1).word[0], 1u << SPARSE);
     if (ways[_i].durability != DURABLE_MEMORY) {
         rig_close(&other, false);
         rig_open(&other, dir_b, ways[_i].durability);
@@ -960,7 +964,7 @@ START_TEST(any_history_ends_alike)
     rig_open(&s, dir, DURABLE_JOURNAL);
     follower_open(DURABLE_JOURNAL, true);
     tables_make(&s);
-    ck_assert_int_eq(engine_run_open_tables(s.g, 1, 2, APART, 3, &e), 0);
+    ck_assert_int_eq(engine_run_open_tables(s.g, 1, 2, APART, table_set_word(3), &e), 0);
     step_note();
     for (int i = 0; i < HISTORY; i++)
         switch (rng_below(&chance, 10)) {

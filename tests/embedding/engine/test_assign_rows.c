@@ -153,7 +153,7 @@ static void train(uint64_t run, uint64_t first)
     static struct rig_push p;
     struct push_plan plan;
     struct err e = {0};
-    ck_assert_int_eq(engine_run_open_tables(s.g, run, 1, RUN_ASYNC, 1, &e), 0);
+    ck_assert_int_eq(engine_run_open_tables(s.g, run, 1, RUN_ASYNC, table_set_word(1), &e), 0);
     rig_push_make(&p, run, 0, 0, 0, 0, 1);
     for (uint32_t i = 0; i < COUNT; i++)
         p.keys[i] = rows_key(first + i);
@@ -239,9 +239,10 @@ START_TEST(rows_are_refused_while_a_run_is_open)
     static struct batch b;
     struct err e = {0};
     begin(DURABLE_JOURNAL, true);
-    ck_assert_int_eq(engine_run_open_tables(s.g, 1, 1, RUN_ASYNC, 2, &e), 0); /* of another table */
+    ck_assert_int_eq(engine_run_open_tables(s.g, 1, 1, RUN_ASYNC, table_set_word(2), &e),
+                     0); /* of another table */
     ck_assert_uint_eq(assign(&s, 0, COUNT, 1, 0).made, COUNT);
-    ck_assert_int_eq(engine_run_open_tables(s.g, 2, 1, RUN_ASYNC, 1, &e), 0);
+    ck_assert_int_eq(engine_run_open_tables(s.g, 2, 1, RUN_ASYNC, table_set_word(1), &e), 0);
     batch_make(&b, 0, COUNT, 2, 0);
     ck_assert_int_eq(refused(&b, "run 2 trains"), SHOAL_E_OLD_RUN);
     ck_assert_int_eq(engine_run_drop(s.g, 2, &e), 0);

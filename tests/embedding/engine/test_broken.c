@@ -64,7 +64,7 @@ static void a_record_comes_while_all_is_dropped(void)
 {
     struct err e;
     struct engine *g = an_engine();
-    ck_assert_int_eq(engine_clear(g, 9, UINT64_MAX, cleared, NULL, &e), 0);
+    ck_assert_int_eq(engine_clear(g, 9, TABLE_SET_ALL, cleared, NULL, &e), 0);
     g->sequence++;
     embedding_env_run(&s.env);
 }

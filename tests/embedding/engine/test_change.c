@@ -329,8 +329,8 @@ START_TEST(a_cut_is_good_whatever_other_tables_became)
     rig_open(&s, where, _i == 0 ? DURABLE_JOURNAL : DURABLE_MEMORY);
     rig_table(&s, 0);
     rig_table(&s, 1);
-    ck_assert_int_eq(engine_run_open_tables(s.g, 1, 2, 1, 1, &e), 0);
-    ck_assert_int_eq(engine_run_open_tables(s.g, 2, 2, 1, 2, &e), 0);
+    ck_assert_int_eq(engine_run_open_tables(s.g, 1, 2, 1, table_set_word(1), &e), 0);
+    ck_assert_int_eq(engine_run_open_tables(s.g, 2, 2, 1, table_set_word(2), &e), 0);
     make_cut(1);
     change(&other);
     ck_assert_msg(engine_restore(s.g, 1, 3, &e) == 0, "%s", e.text);

@@ -7,6 +7,7 @@
 #include "proto/base/log.h"
 #include "tests/lib/embedding_thin.h"
 #include "tests/lib/kill_step.h"
+#include "tests/lib/table_sets.h"
 
 #include <check.h>
 #include <inttypes.h>
@@ -108,7 +109,7 @@ static void cleared(void *context, int status, const char *text)
     *(int *)context = status;
 }
 
-static int clear_tables(uint64_t job, uint64_t tables)
+static int clear_tables(uint64_t job, struct table_set tables)
 {
     struct err e = {0};
     int told = 1, rc = engine_clear(s.g, job, tables, cleared, &told, &e);
@@ -120,7 +121,7 @@ static int clear_tables(uint64_t job, uint64_t tables)
 
 static int clear(uint64_t job)
 {
-    return clear_tables(job, UINT64_MAX);
+    return clear_tables(job, TABLE_SET_ALL);
 }
 
 static void check_nothing(void)
@@ -251,13 +252,13 @@ START_TEST(a_clear_is_alone)
     ck_assert_int_eq(clear(JOB), SHOAL_E_AGAIN);
     ck_assert_int_eq(engine_release(s.g, 7), 0);
     ck_assert_int_eq(clear(0), SHOAL_E_MALFORMED);
-    ck_assert_int_eq(engine_clear(s.g, JOB, UINT64_MAX, cleared, &status, &e), 0);
+    ck_assert_int_eq(engine_clear(s.g, JOB, TABLE_SET_ALL, cleared, &status, &e), 0);
     ck_assert(!engine_back(s.g));
     ck_assert(!engine_warm(s.g, 0, p.keys, 1));
     bool stored;
     ck_assert_ptr_null(engine_row(s.g, 0, p.keys[0], &stored, &e));
     ck_assert_int_eq(e.code, SHOAL_E_AGAIN);
-    ck_assert_int_eq(engine_clear(s.g, JOB, UINT64_MAX, cleared, &status, &e), SHOAL_E_AGAIN);
+    ck_assert_int_eq(engine_clear(s.g, JOB, TABLE_SET_ALL, cleared, &status, &e), SHOAL_E_AGAIN);
     unsigned fetched = s.fetched;
     embedding_env_run(&s.env);
     ck_assert_int_eq(status, 0);
@@ -270,8 +271,8 @@ END_TEST
 /* ---- one of two tables ----------------------------------------------------------------------- */
 
 /* Table 0 goes, table 1 belongs to another job. */
-#define GOES UINT64_C(1)
-#define STAYS UINT64_C(2)
+#define GOES table_set_word(1)
+#define STAYS table_set_word(2)
 
 static uint64_t digest_of(uint32_t number)
 {
@@ -285,7 +286,7 @@ static uint64_t digest_of(uint32_t number)
     return sum;
 }
 
-static void run_open_of(uint64_t run, uint64_t tables)
+static void run_open_of(uint64_t run, struct table_set tables)
 {
     struct err e = {0};
     ck_assert_msg(engine_run_open_tables(s.g, run, 2, 1, tables, &e) == 0, "%s", e.text);
@@ -441,7 +442,7 @@ START_TEST(a_clear_waits_for_a_run_of_all_tables)
     ck_assert_int_eq(clear_tables(JOB, GOES), 0);
     ck_assert_ptr_null(engine_table(s.g, 0));
     ck_assert_ptr_nonnull(engine_table(s.g, 1));
-    ck_assert_int_eq(clear_tables(JOB, 0), SHOAL_E_MALFORMED);
+    ck_assert_int_eq(clear_tables(JOB, TABLE_SET_NONE), SHOAL_E_MALFORMED);
     rig_close(&s, false);
 }
 END_TEST

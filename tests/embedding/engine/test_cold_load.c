@@ -246,7 +246,7 @@ START_TEST(a_load_taken_back_leaves_nothing)
         ck_assert(embedding_env_step(&s.env));
     ck_assert_ptr_nonnull(s.g->job[JOB_LOAD]);
     ck_assert_uint_gt(stored_here(), 0); /* in the middle of it */
-    ck_assert_int_eq(engine_load_drop(s.g, 7, UINT64_MAX, dropped, &back, &e), 0);
+    ck_assert_int_eq(engine_load_drop(s.g, 7, TABLE_SET_ALL, dropped, &back, &e), 0);
     embedding_env_run(&s.env);
     ck_assert_int_eq(back.calls, 1);
     ck_assert_int_eq(back.status, 0);
@@ -254,7 +254,7 @@ START_TEST(a_load_taken_back_leaves_nothing)
     ck_assert_uint_eq(stored_here(), 0);
     load(8, &out); /* once more, to its end */
     ck_assert_uint_eq(thin_digest(&s), shared->digest);
-    ck_assert_int_eq(engine_load_drop(s.g, 8, UINT64_MAX, dropped, &back, &e), 0);
+    ck_assert_int_eq(engine_load_drop(s.g, 8, TABLE_SET_ALL, dropped, &back, &e), 0);
     embedding_env_run(&s.env);
     ck_assert_int_eq(back.status, 0);
     ck_assert_uint_eq(stored_here(), 0);

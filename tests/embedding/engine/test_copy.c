@@ -498,7 +498,8 @@ START_TEST(a_copy_right_after_a_restore)
     const struct table_schema untouched = rig_schema(9);
     struct err e = {0};
     ck_assert_int_eq(engine_table_create(leader.g, &untouched, &e), 0);
-    leader.g->loaded[leader.g->loads++] = (struct engine_loaded){.run = 1, .tables = 1};
+    leader.g->loaded[leader.g->loads++] =
+        (struct engine_loaded){.run = 1, .tables = table_set_word(1)};
     uint64_t state = state_of(&leader);
     copy_begin(&leader, &parts);
     parts_read(&leader, &parts, 1u << 20);
@@ -509,7 +510,7 @@ START_TEST(a_copy_right_after_a_restore)
     for (int i = 0; i < 2; i++) { /* a start knows the last load as well */
         ck_assert_uint_eq(copy.g->loads, 1);
         ck_assert_uint_eq(copy.g->loaded[0].run, 1);
-        ck_assert_uint_eq(copy.g->loaded[0].tables, 1);
+        ck_assert_uint_eq(copy.g->loaded[0].tables.word[0], 1);
         rig_close(&copy, false);
         if (i == 0)
             thin_open(&copy, other, THIN_MEMORY);

@@ -101,11 +101,11 @@ START_TEST(lists_of_fields_are_read)
     rig_table(&s, 0);
     rig_table(&s, 1);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        ck_assert_msg(engine_fields_take(s.g, bad[i], UINT64_MAX, &f, &e) == SHOAL_E_MALFORMED,
+        ck_assert_msg(engine_fields_take(s.g, bad[i], TABLE_SET_ALL, &f, &e) == SHOAL_E_MALFORMED,
                       "%s", bad[i]);
-    ck_assert_int_eq(engine_fields_take(s.g, NULL, UINT64_MAX, &f, &e), 0);
+    ck_assert_int_eq(engine_fields_take(s.g, NULL, TABLE_SET_ALL, &f, &e), 0);
     ck_assert_int_eq(
-        engine_fields_take(s.g, "table-0:0 another:7 table-0:511 table-1:*", UINT64_MAX, &f, &e),
+        engine_fields_take(s.g, "table-0:0 another:7 table-0:511 table-1:*", TABLE_SET_ALL, &f, &e),
         0);
     for (uint32_t i = 0; i < LIMIT_FIELDS / 64; i++) {
         ck_assert_uint_eq(f.of[0][i], i == 0 ? 1 : i == LIMIT_FIELDS / 64 - 1 ? 1ull << 63 : 0);
@@ -113,11 +113,11 @@ START_TEST(lists_of_fields_are_read)
         ck_assert_uint_eq(f.of[2][i], 0);
     }
     /* only of the tables that are asked for */
-    ck_assert_int_eq(engine_fields_take(s.g, "table-0:* table-1:*", 2, &f, &e), 0);
+    ck_assert_int_eq(engine_fields_take(s.g, "table-0:* table-1:*", table_set_word(2), &f, &e), 0);
     ck_assert_uint_eq(f.of[0][0], 0);
     ck_assert_uint_eq(f.of[1][0], UINT64_MAX);
     /* a name ends at its number, whatever it contains */
-    rc = engine_fields_take(s.g, "a:b:3 my table:4 c::* table-1:1", UINT64_MAX, &f, &e);
+    rc = engine_fields_take(s.g, "a:b:3 my table:4 c::* table-1:1", TABLE_SET_ALL, &f, &e);
     ck_assert_msg(rc == 0, "%s", e.text);
     ck_assert_uint_eq(f.of[0][0], 0);
     ck_assert_uint_eq(f.of[1][0], 2);

@@ -242,12 +242,12 @@ START_TEST(a_table_that_is_filled_takes_no_push)
     begin(DURABLE_MEMORY, NULL);
     rig_table(&s, 1);
     for (uint32_t table = 0; table < 2; table++) {
-        s.g->loading = UINT64_C(1) << table;
+        s.g->loading = table_set_one(table);
         for (uint32_t to = 0; to < 2; to++) {
             rig_push_make(&p, 1, to, 0, 0, table, table + 1);
             ck_assert_int_eq(rig_push(&s, &p, &plan), to == table ? SHOAL_E_BUSY : 0);
         }
-        s.g->loading = 0;
+        s.g->loading = TABLE_SET_NONE;
         rig_push_make(&p, 1, table, 0, 0, 0, 1);
         ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
     }
@@ -429,7 +429,7 @@ START_TEST(only_tables_of_the_run_count_in_its_clock)
     rig_open(&s, NULL, DURABLE_MEMORY);
     rig_table(&s, 0);
     rig_table(&s, 1); /* a table of another space */
-    ck_assert_int_eq(engine_run_open_tables(s.g, 1, 1, 1, 1, NULL), 0);
+    ck_assert_int_eq(engine_run_open_tables(s.g, 1, 1, 1, table_set_word(1), NULL), 0);
     ck_assert_int_eq(engine_run_open(s.g, 2, 1, 1, NULL), 0);
     rig_train(&s, 1, 0, 0, 0, 3);
     rig_train(&s, 2, 0, 0, 0, 3);
@@ -448,10 +448,10 @@ START_TEST(a_run_is_over_where_a_newer_one_has_its_tables)
     rig_open(&s, NULL, DURABLE_MEMORY);
     rig_table(&s, 0);
     rig_table(&s, 1);
-    ck_assert_int_eq(engine_run_open_tables(s.g, 5, 1, 1, 1, &e), 0);
-    ck_assert_int_eq(engine_run_open_tables(s.g, 4, 1, 1, 1, &e), SHOAL_E_CONFIG);
-    ck_assert_int_eq(engine_run_open_tables(s.g, 4, 1, 1, 3, &e), SHOAL_E_CONFIG);
-    ck_assert_int_eq(engine_run_open_tables(s.g, 4, 1, 1, 2, &e), 0);
+    ck_assert_int_eq(engine_run_open_tables(s.g, 5, 1, 1, table_set_word(1), &e), 0);
+    ck_assert_int_eq(engine_run_open_tables(s.g, 4, 1, 1, table_set_word(1), &e), SHOAL_E_CONFIG);
+    ck_assert_int_eq(engine_run_open_tables(s.g, 4, 1, 1, table_set_word(3), &e), SHOAL_E_CONFIG);
+    ck_assert_int_eq(engine_run_open_tables(s.g, 4, 1, 1, table_set_word(2), &e), 0);
     ck_assert_uint_eq(engine_newest_run(s.g), 5);
     rig_close(&s, false);
 }
@@ -483,7 +483,8 @@ START_TEST(marks_are_within_the_budget)
     ck_assert_ptr_nonnull(strstr(e.text, "the marks of run 2 (1024 lanes)"));
     ck_assert_int_eq(engine_run_open(s.g, 2, 200, 1, &e), 0);
     ck_assert_int_eq(engine_run_open(s.g, 3, 100, 1, &e), SHOAL_E_NO_SPACE); /* run 1 has two */
-    ck_assert_int_eq(engine_run_open_tables(s.g, 3, 100, 1, 2, &e), 0);      /* none here */
+    ck_assert_int_eq(engine_run_open_tables(s.g, 3, 100, 1, table_set_word(2), &e),
+                     0); /* none here */
     ck_assert_int_eq(engine_run_open(s.g, 4, 98, 1, &e), 0);
     ck_assert_int_eq(engine_run_open(s.g, 4, 98, 1, &e), 0); /* repeated */
     s.g->tier.rows_max = 0;

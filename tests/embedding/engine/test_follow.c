@@ -413,7 +413,8 @@ static void check_runs(void)
     for (uint32_t i = 0; i < a->count; i++) {
         const struct run *x = a->run[i], *y = runs_find(b, x->id);
         ck_assert_ptr_nonnull(y);
-        ck_assert(x->lanes == y->lanes && x->mode == y->mode && x->tables == y->tables);
+        ck_assert(x->lanes == y->lanes && x->mode == y->mode &&
+                  table_set_equal(x->tables, y->tables));
         for (uint32_t lane = 0; lane < x->lanes; lane++) {
             ck_assert_uint_eq(x->lane[lane].generation, y->lane[lane].generation);
             ck_assert_int_eq(x->lane[lane].offset, y->lane[lane].offset);
@@ -795,12 +796,16 @@ START_TEST(an_unknown_run_is_refused)
     refused_record(RECORD_FENCE, &fence, sizeof fence, SHOAL_E_CORRUPT);
     refused_record(RECORD_FENCE, &fence, sizeof fence - 8, SHOAL_E_CORRUPT);
     refused_record(RECORD_RUN_DROP, &(struct record_run_drop){99}, 8, SHOAL_E_CORRUPT);
-    struct record_run_open open = {.run = run, .lanes = 1, .tables = UINT64_MAX};
-    refused_record(RECORD_RUN_OPEN, &open, sizeof open, SHOAL_E_CORRUPT);
-    open = (struct record_run_open){.run = 99, .lanes = 0, .tables = UINT64_MAX};
-    refused_record(RECORD_RUN_OPEN, &open, sizeof open, SHOAL_E_CORRUPT);
-    struct record_restore restore = {.cut = 7, .run = 99, .lanes = 1, .tables = 1, .existing = 1};
-    refused_record(RECORD_RESTORE, &restore, sizeof restore, SHOAL_E_CORRUPT);
+    struct record_run_open open = {.run = run, .lanes = 1, .tables = TABLE_SET_ALL};
+    refused_record(RECORD_RUN_OPEN_FAR, &open, sizeof open, SHOAL_E_CORRUPT);
+    open = (struct record_run_open){.run = 99, .lanes = 0, .tables = TABLE_SET_ALL};
+    refused_record(RECORD_RUN_OPEN_FAR, &open, sizeof open, SHOAL_E_CORRUPT);
+    struct record_restore restore = {.cut = 7,
+                                     .run = 99,
+                                     .lanes = 1,
+                                     .tables = table_set_word(1),
+                                     .existing = table_set_word(1)};
+    refused_record(RECORD_RESTORE_FAR, &restore, sizeof restore, SHOAL_E_CORRUPT);
     struct record_keys keys = {.table = 2, .action = KEY_ERASE};
     refused_record(RECORD_KEYS, &keys, sizeof keys, SHOAL_E_CORRUPT);
     keys.count = 5;
@@ -870,7 +875,8 @@ START_TEST(a_clear_is_a_base)
     int status = 1;
     begin_one();
     uint64_t before = tail->g->sequence;
-    ck_assert_int_eq(engine_clear(lead->g, newest_run + 1, UINT64_MAX, on_clear, &status, &e), 0);
+    ck_assert_int_eq(engine_clear(lead->g, newest_run + 1, TABLE_SET_ALL, on_clear, &status, &e),
+                     0);
     while (status == 1)
         ck_assert(embedding_env_step(&lead->env));
     ck_assert_int_eq(status, 0);

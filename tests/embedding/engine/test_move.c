@@ -455,8 +455,8 @@ START_TEST(a_load_that_may_be_taken_back_stays)
     pair_open(DURABLE_JOURNAL, true);
     train(0, 1);
     void *image = move_give(&a, MOVED, &bytes, &rows, &e);
-    a.g->loaded[a.g->loads++] = (struct engine_loaded){.run = 1, .tables = 1};
-    b.g->loaded[b.g->loads++] = (struct engine_loaded){.run = 1, .tables = 1};
+    a.g->loaded[a.g->loads++] = (struct engine_loaded){.run = 1, .tables = table_set_word(1)};
+    b.g->loaded[b.g->loads++] = (struct engine_loaded){.run = 1, .tables = table_set_word(1)};
     ck_assert_ptr_null(move_give(&a, MOVED, &bytes, &rows, &e));
     ck_assert_int_eq(e.code, SHOAL_E_BUSY);
     ck_assert_int_eq(engine_take(b.g, MOVED, image, bytes, &sequence, &e), SHOAL_E_BUSY);

@@ -407,7 +407,7 @@ static int do_record(struct rig *s, const struct entry *o, uint64_t *sequence, s
     case CHANGE:
         return engine_table_create(s->g, &schema, e);
     case CLEAR: /* this and the next two: only in the engine in memory */
-        rc = engine_clear(s->g, o->run, UINT64_MAX, on_done, &status, e);
+        rc = engine_clear(s->g, o->run, TABLE_SET_ALL, on_done, &status, e);
         embedding_env_run(&s->env);
         return rc != 0 ? rc : status;
     case CUT:
@@ -417,7 +417,7 @@ static int do_record(struct rig *s, const struct entry *o, uint64_t *sequence, s
         embedding_env_run(&s->env);
         return rc != 0 ? rc : status;
     case UNLOAD:
-        rc = engine_load_drop(s->g, o->run, UINT64_MAX, on_done, &status, e);
+        rc = engine_load_drop(s->g, o->run, TABLE_SET_ALL, on_done, &status, e);
         embedding_env_run(&s->env);
         return rc != 0 ? rc : status;
     case OUT:
@@ -1158,7 +1158,7 @@ static void unload_begins(struct history *h, uint64_t run)
     struct entry *o = entry_new(h, UNLOAD);
     o->run = run;
     h->back = 1;
-    if (engine_load_drop(h->rig.g, run, UINT64_MAX, on_unloaded, h, &e) != 0 && !over(h))
+    if (engine_load_drop(h->rig.g, run, TABLE_SET_ALL, on_unloaded, h, &e) != 0 && !over(h))
         give_up(h, "taking a load back is refused", e.text);
 }
 
@@ -1249,7 +1249,7 @@ static void op_clear(struct history *h)
     struct entry *o = entry_new(h, CLEAR);
     o->sequence--;
     o->run = h->next_run + 1;
-    int rc = engine_clear(h->rig.g, o->run, UINT64_MAX, on_done, &status, &e);
+    int rc = engine_clear(h->rig.g, o->run, TABLE_SET_ALL, on_done, &status, &e);
     if (rc == 0) {
         memset(h->cut, 0, sizeof h->cut);
         embedding_env_run(&h->rig.env);

@@ -9,6 +9,7 @@
 #include "proto/base/log.h"
 #include "proto/base/rng.h"
 #include "tests/lib/embedding_rig.h"
+#include "tests/lib/table_sets.h"
 
 #include <check.h>
 #include <inttypes.h>
@@ -96,7 +97,7 @@ static void teardown(void)
 
 static struct engine_share share_of_tables(const char *name, uint64_t tables, uint32_t parts)
 {
-    struct engine_share share = {.tables = tables, .parts = parts};
+    struct engine_share share = {.tables = set_of(tables), .parts = parts};
     snprintf(share.name, sizeof share.name, "%s", name);
     return share;
 }
@@ -198,9 +199,9 @@ START_TEST(shares_that_cannot_be_are_refused)
                                    share_of_tables("c", 4, 100)};
     struct err e = {0};
     ck_assert_int_eq(engine_shares_set(s.g, list, 3, &e), 0);
-    list[1].tables = 3; /* table 0 has two shares */
+    list[1].tables = set_of(3); /* table 0 has two shares */
     ck_assert_int_eq(engine_shares_set(s.g, list, 3, &e), SHOAL_E_MALFORMED);
-    list[1].tables = 0;
+    list[1].tables = TABLE_SET_NONE;
     ck_assert_int_eq(engine_shares_set(s.g, list, 3, &e), SHOAL_E_MALFORMED);
     list[1] = share_of_tables("b", 2, 0);
     ck_assert_int_eq(engine_shares_set(s.g, list, 3, &e), SHOAL_E_MALFORMED);
@@ -221,7 +222,8 @@ START_TEST(shares_make_the_whole)
     uint64_t all = 0;
     ck_assert_int_eq(engine_shares_set(s.g, list, 2, &e), 0);
     ck_assert_uint_eq(s.g->tier.group[0].is.parts, ENGINE_PARTS - 3000);
-    ck_assert_uint_eq(s.g->tier.group[0].is.tables, ~UINT64_C(5));
+    ck_assert(
+        table_set_equal(s.g->tier.group[0].is.tables, table_set_less(TABLE_SET_ALL, set_of(5))));
     for (uint32_t i = 0; i < 3; i++)
         all += share_limit(s.g, &s.g->tier.group[i], 16);
     (void)tier_used(s.g);
@@ -229,7 +231,7 @@ START_TEST(shares_make_the_whole)
     ck_assert_uint_ge(all + 3, s.g->tier.rows_max / 16 * 16 - share_rest(s.g));
     ck_assert_int_eq(engine_shares_set(s.g, NULL, 0, &e), 0);
     ck_assert_uint_eq(s.g->tier.groups, 1);
-    ck_assert_uint_eq(s.g->tier.group[0].is.tables, UINT64_MAX);
+    ck_assert(set_is(s.g->tier.group[0].is.tables, UINT64_MAX));
     ck_assert_uint_eq(s.g->tier.group[0].is.parts, ENGINE_PARTS);
 }
 END_TEST
@@ -351,8 +353,8 @@ START_TEST(a_borrower_waits_while_others_do_not)
     shares_set(ENGINE_PARTS / 4);
     press();
     ck_assert_int_eq(push_new(GREEDY), SHOAL_E_BUSY);
-    ck_assert_uint_eq(engine_short_tables(s.g), 1u << GREEDY | 1u << STAYS);
-    ck_assert_uint_eq(engine_held_tables(s.g), 1u << GREEDY | 1u << STAYS);
+    ck_assert_uint_eq(engine_short_tables(s.g).word[0], 1u << GREEDY | 1u << STAYS);
+    ck_assert_uint_eq(engine_held_tables(s.g).word[0], 1u << GREEDY | 1u << STAYS);
     ck_assert_int_eq(push_new(SMALL), 0);
     (void)engine_shares(s.g, use);
     ck_assert_uint_eq(use[0].waits, 1);
@@ -366,7 +368,7 @@ START_TEST(above_the_limit_all_wait)
     press();
     s.g->tier.rows_max = tier_used(s.g) - 1;
     ck_assert_int_eq(push_new(SMALL), SHOAL_E_BUSY);
-    ck_assert_uint_eq(engine_short_tables(s.g), UINT64_MAX);
+    ck_assert(set_is(engine_short_tables(s.g), UINT64_MAX));
 }
 END_TEST
 
@@ -401,11 +403,11 @@ START_TEST(keys_of_a_group_that_is_held_take_no_places)
     ck_assert_uint_gt(s.g->tier.wanted_count, 0); /* two fetches are in flight */
     while (tier_used(s.g) <= s.g->tier.rows_max / 16 * 15)
         ck_assert_int_eq(push_new(SMALL), 0);
-    ck_assert_uint_eq(engine_held_tables(s.g), 1u << GREEDY | 1u << STAYS);
+    ck_assert_uint_eq(engine_held_tables(s.g).word[0], 1u << GREEDY | 1u << STAYS);
     (void)embedding_env_step(&s.env); /* one of them ends, and no other one begins */
     ck_assert_uint_eq(s.g->tier.wanted_count, 0);
     ck_assert((s.g->tier.fetch[0] == NULL) != (s.g->tier.fetch[1] == NULL));
-    ck_assert_uint_eq(engine_held_tables(s.g), 0); /* rows that have come are used first */
+    ck_assert_uint_eq(engine_held_tables(s.g).word[0], 0); /* rows that have come are used first */
 }
 END_TEST
 

@@ -229,14 +229,14 @@ START_TEST(a_fetch_is_not_believed_by_another_epoch)
         ck_assert_int_eq(table_cold_begin(t, tablet, table_cold_epoch(t, tablet) + 1), 0);
         ck_assert_int_eq(table_cold_add(t, keys[0]), 0);
     } else {
-        s.g->loading |= 1;
+        table_set_add(&s.g->loading, 0);
     }
     ck_assert_uint_eq(table_cold_drops(t, tablet), drops);
     fetch->done(fetch);
     ck_assert(table_cold_has(t, keys[0]));
     ck_assert_ptr_null(table_row(t, keys[0]));
     free(keys);
-    s.g->loading = 0;
+    s.g->loading = TABLE_SET_NONE;
     rig_close(&s, false);
     rig_remove_dir(dir);
 }

@@ -326,7 +326,7 @@ static void shares_draw(struct side *s)
     uint32_t count = rng_below(&s->chance, 3) == 0 ? 0 : s->plan->tables;
     memset(list, 0, sizeof list);
     for (uint32_t i = 0; i < count; i++) {
-        list[i].tables = 1u << i;
+        list[i].tables = table_set_one(i);
         list[i].parts = 1 + (uint32_t)rng_below(&s->chance, ENGINE_PARTS / TABLES);
         snprintf(list[i].name, sizeof list[i].name, "space-%u", i);
     }

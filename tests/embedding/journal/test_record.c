@@ -56,6 +56,40 @@ static size_t of_0_2_0(char *record, size_t count)
     return count - (more - head);
 }
 
+/* Records of runs have the payload of every release, and another kind where a table has a number
+ * that older releases cannot have. */
+START_TEST(records_of_runs_come_back_in_both_forms)
+{
+    struct table_set near = table_set_word(UINT64_MAX), far = table_set_one(LIMIT_TABLES - 1);
+    struct record_run_open open = {.run = 7, .tables = near, .lanes = 2, .mode = 1}, payload, back;
+    struct record_restore restore = {
+        .cut = 5, .run = 8, .existing = table_set_word(6), .tables = near, .lanes = 3, .mode = 2};
+    struct record_restore restored, again;
+    size_t bytes;
+    ck_assert_int_eq(record_of_run_open(&open, &payload, &bytes), RECORD_RUN_OPEN);
+    ck_assert_uint_eq(bytes, RECORD_RUN_OPEN_BYTES);
+    record_to_run_open(RECORD_RUN_OPEN, &payload, &back);
+    ck_assert_mem_eq(&back, &open, sizeof open);
+    open.tables = table_set_or(near, far);
+    ck_assert_int_eq(record_of_run_open(&open, &payload, &bytes), RECORD_RUN_OPEN_FAR);
+    ck_assert_uint_eq(bytes, sizeof open);
+    record_to_run_open(RECORD_RUN_OPEN_FAR, &payload, &back);
+    ck_assert_mem_eq(&back, &open, sizeof open);
+    ck_assert_int_eq(record_of_restore(&restore, &restored, &bytes), RECORD_RESTORE);
+    ck_assert_uint_eq(bytes, RECORD_RESTORE_BYTES);
+    record_to_restore(RECORD_RESTORE, &restored, &again);
+    ck_assert_mem_eq(&again, &restore, sizeof restore);
+    for (int i = 0; i < 2; i++) { /* either set alone */
+        restore.existing = i == 0 ? far : near;
+        restore.tables = i == 0 ? near : far;
+        ck_assert_int_eq(record_of_restore(&restore, &restored, &bytes), RECORD_RESTORE_FAR);
+        ck_assert_uint_eq(bytes, sizeof restore);
+        record_to_restore(RECORD_RESTORE_FAR, &restored, &again);
+        ck_assert_mem_eq(&again, &restore, sizeof restore);
+    }
+}
+END_TEST
+
 /* _i 1: of release 0.2.0. */
 START_TEST(push_comes_back_as_it_was)
 {
@@ -362,6 +396,7 @@ int main(void)
     tcase_add_loop_test(t, every_flipped_bit_is_found, 0, 4);
     tcase_add_test(t, a_push_of_no_keys_comes_back);
     tcase_add_test(t, seals_are_those_of_every_release);
+    tcase_add_test(t, records_of_runs_come_back_in_both_forms);
     tcase_add_loop_test(t, a_torn_record_is_none, 0, 2);
     tcase_add_test(t, a_segment_begins_behind_the_one_before);
     tcase_add_test(t, another_generation_is_none);

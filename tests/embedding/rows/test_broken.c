@@ -341,15 +341,15 @@ static void a_run_is_open_twice(void)
 {
     struct runs r = {0};
     struct run *run;
-    runs_add(&r, 7, 1, 2, RUN_SSP, &run);
-    runs_add(&r, 7, 1, 2, RUN_SSP, &run);
+    runs_add(&r, 7, table_set_word(1), 2, RUN_SSP, &run);
+    runs_add(&r, 7, table_set_word(1), 2, RUN_SSP, &run);
 }
 
 static void a_lane_is_fenced_that_the_run_has_not(void)
 {
     struct runs r = {0};
     struct run *run;
-    runs_add(&r, 7, 1, 2, RUN_SSP, &run);
+    runs_add(&r, 7, table_set_word(1), 2, RUN_SSP, &run);
     run_fence(run, 2, 1, true, 0);
 }
 

@@ -4,6 +4,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/key.h"
 #include "tests/lib/embedding_rows.h"
+#include "tests/lib/table_sets.h"
 
 #define TABLET_HASH 0xaa6e9975a2286e0full /* that of a stored tablet */
 #define CONTROL_HASH 0x409e55f1d9563d36ull
@@ -48,9 +49,9 @@ START_TEST(rows_lie_in_the_order_of_what_they_name)
     ck_assert_int_lt(order(&other, &rows[0]), 0);
     stored_control_key(&other);
     ck_assert_int_lt(order(&other, &rows[0]), 0);
-    stored_load_key(0, &other);
+    stored_load_key(TABLE_SET_NONE, &other);
     ck_assert_int_lt(order(&other, &rows[0]), 0);
-    stored_load_key(1ull << 63, &other);
+    stored_load_key(table_set_one(LIMIT_TABLES - 1), &other);
     ck_assert_int_lt(order(&other, &rows[0]), 0);
     struct store_item control = {0};
     stored_control_key(&control);
@@ -89,12 +90,14 @@ START_TEST(a_key_tells_what_it_names)
     ck_assert(!stored_is_control(item.key, item.key_bytes));
     ck_assert(!stored_is_load(item.key, item.key_bytes));
     ck_assert(!stored_is_row(item.key, item.key_bytes - 1, &table, &tablet, &epoch, &key));
-    stored_load_key(6, &item);
+    stored_load_key(table_set_word(6), &item);
     ck_assert(stored_is_load(item.key, item.key_bytes));
     ck_assert_int_eq(item.key[1], 1);
     ck_assert(stored_is_load(item.key, 1)); /* of a release that kept one */
-    item.key[1] = LIMIT_TABLES;
-    ck_assert(!stored_is_load(item.key, item.key_bytes));
+    stored_load_key(table_set_one(LIMIT_TABLES - 1), &item);
+    ck_assert(stored_is_load(item.key, item.key_bytes));
+    ck_assert_uint_eq((uint8_t)item.key[1], LIMIT_TABLES - 1);
+    ck_assert(!stored_is_load(item.key, item.key_bytes + 1));
     stored_tablet_key(1, 2, &item);
     ck_assert(!stored_is_row(item.key, item.key_bytes, &table, &tablet, &epoch, &key));
     ck_assert(stored_is_tablet(item.key, item.key_bytes, &table, &tablet));
@@ -125,7 +128,7 @@ START_TEST(control_state_of_a_later_version_is_refused_by_name)
     memcpy(head, value, sizeof head);
     for (int i = 0; i < 3; i++) {
         bool whole = i > 0;
-        head[0] = (head[0] & (UINT64_MAX >> 8)) | (uint64_t)(i == 2 ? '2' : '8') << 56;
+        head[0] = (head[0] & (UINT64_MAX >> 8)) | (uint64_t)(i == 2 ? '2' : '9') << 56;
         if (whole)
             head[1] = hash_bytes((char *)value + sizeof head, bytes - sizeof head, head[0]);
         memcpy(value, head, sizeof head);
@@ -133,8 +136,8 @@ START_TEST(control_state_of_a_later_version_is_refused_by_name)
         ck_assert_int_eq(rc, whole ? SHOAL_E_VERSION : SHOAL_E_CORRUPT);
         static const char *const words[] = {
             "is damaged",
-            "version 8, this Shoal reads 3 to 7: it was written by a later one; start that one",
-            "version 2, this Shoal reads 3 to 7: it was written by a release before 0.2.0; start"};
+            "version 9, this Shoal reads 3 to 8: it was written by a later one; start that one",
+            "version 2, this Shoal reads 3 to 8: it was written by a release before 0.2.0; start"};
         ck_assert_ptr_nonnull(strstr(e.text, words[i]));
     }
     free(value);
@@ -175,14 +178,14 @@ START_TEST(runs_come_back_from_the_control_state)
     struct runs r = {0}, again = {0};
     struct stored_as_of as_of;
     struct run *run;
-    ck_assert_int_eq(runs_add(&r, 3, 5, 2, RUN_BSP, &run), 0);
+    ck_assert_int_eq(runs_add(&r, 3, table_set_word(5), 2, RUN_BSP, &run), 0);
     run_fence(run, 1, 7, true, -4);
-    ck_assert_int_eq(runs_add(&r, 1, 5, 2, RUN_SSP, &run), 0);
+    ck_assert_int_eq(runs_add(&r, 1, table_set_word(5), 2, RUN_SSP, &run), 0);
     run->ghost = true;
     run->seen = 77;
     for (uint64_t id = 2; id <= 3; id++) { /* 3 is open again */
         struct runs other = {0};
-        ck_assert_int_eq(runs_add(&other, id, 5, 2, RUN_ASYNC, &run), 0);
+        ck_assert_int_eq(runs_add(&other, id, table_set_word(5), 2, RUN_ASYNC, &run), 0);
         ck_assert_int_eq(runs_end(&other, run, 60 + id, 80), 0);
         r.past = realloc(r.past, (id - 1) * sizeof *r.past);
         r.past[r.past_count++] = other.past[0];
@@ -200,7 +203,7 @@ START_TEST(runs_come_back_from_the_control_state)
     ck_assert(!open->ghost && ghost->ghost && past->ghost);
     ck_assert(open->lane[1].generation == 7 && open->lane[1].live && open->lane[1].offset == -4);
     ck_assert(ghost->seen == 77 && past->seen == 62);
-    ck_assert(ghost->mode == RUN_SSP && past->mode == RUN_ASYNC && past->tables == 5);
+    ck_assert(ghost->mode == RUN_SSP && past->mode == RUN_ASYNC && set_is(past->tables, 5));
     runs_free(&r);
     runs_free(&again);
 }
@@ -248,11 +251,11 @@ START_TEST(what_was_dropped_comes_back_by_table)
     }
     ck_assert_uint_eq(again.of[3].newest, 7);
     ck_assert_uint_eq(read.terms.count, (uint64_t)_i);
-    ck_assert_uint_eq(runs_gone(&again, 41), 1u << 3 | 1u << 5);
-    ck_assert_uint_eq(runs_gone(&again, 60), 1u << 3 | 1u << 5);
-    ck_assert_uint_eq(runs_gone(&again, 61), 1u << 3);
-    ck_assert_uint_eq(runs_gone(&again, 71), 0);
-    ck_assert_uint_eq(runs_gone(&again, 40), UINT64_MAX);
+    ck_assert_uint_eq(runs_gone(&again, 41).word[0], 1u << 3 | 1u << 5);
+    ck_assert_uint_eq(runs_gone(&again, 60).word[0], 1u << 3 | 1u << 5);
+    ck_assert_uint_eq(runs_gone(&again, 61).word[0], 1u << 3);
+    ck_assert_uint_eq(runs_gone(&again, 71).word[0], 0);
+    ck_assert(set_is(runs_gone(&again, 40), UINT64_MAX));
     /* values that cannot be */
     word_put(TABLE, LIMIT_TABLES);
     ck_assert_int_eq(control_read(&again, &read), SHOAL_E_CORRUPT);
@@ -289,7 +292,7 @@ START_TEST(a_control_state_that_cannot_be_is_damaged)
     word_put(value_bytes, 0);
     value_bytes += 8;
     ck_assert_int_eq(control_read(&read, &as_of), SHOAL_E_CORRUPT);
-    ck_assert_int_eq(runs_add(&r, 1, 1, LIMIT_LANES, RUN_SSP, &run), 0);
+    ck_assert_int_eq(runs_add(&r, 1, table_set_word(1), LIMIT_LANES, RUN_SSP, &run), 0);
     control_make(&r, (struct stored_as_of){.sequence = 9, .floor = 9});
     ck_assert_int_eq(control_read(&read, &as_of), 0);
     ck_assert_uint_eq(runs_find(&read, 1)->lanes, LIMIT_LANES);
@@ -302,28 +305,96 @@ START_TEST(a_control_state_that_cannot_be_is_damaged)
 }
 END_TEST
 
+/* A table, a run, a dropped run or the end of a table of number 64 or more: each alone makes the
+ * form that older releases refuse by its version, and comes back. */
+START_TEST(tables_from_64_on_have_a_version_of_their_own)
+{
+    struct runs r = {0}, other = {0}, again = {0};
+    struct stored_as_of as_of = {.sequence = 90, .floor = 80}, read;
+    const struct table_set far = table_set_one(LIMIT_TABLES - 1);
+    struct run *run;
+    ck_assert_int_eq(runs_add(&r, 3, table_set_word(5), 2, RUN_BSP, &run), 0);
+    control_make(&r, as_of);
+    ck_assert_uint_eq(magic_of(), '5');
+    if (_i == 0)
+        run->tables = table_set_or(run->tables, far);
+    if (_i == 1) {
+        ck_assert_int_eq(runs_add(&other, 2, far, 2, RUN_ASYNC, &run), 0);
+        ck_assert_int_eq(runs_end(&other, run, 62, 80), 0);
+        r.past = other.past;
+        r.past_count = 1;
+        free(other.run);
+    }
+    if (_i == 2)
+        r.of[64] = (struct run_place){7, 9, 70};
+    if (_i == 3)
+        term_add(&as_of.terms, 4, 33);
+    if (_i == 3)
+        r.of[LIMIT_TABLES - 1] = (struct run_place){7, 9, 70};
+    r.barrier = _i >= 2 ? 70 : 0;
+    control_make(&r, as_of);
+    ck_assert_uint_eq(magic_of(), '8');
+    ck_assert_int_eq(control_read(&again, &read), 0);
+    const struct run *is = runs_find(&again, _i == 1 ? 2 : 3);
+    ck_assert_ptr_nonnull(is);
+    if (_i == 0)
+        ck_assert(table_set_equal(is->tables, table_set_or(table_set_word(5), far)));
+    if (_i == 1)
+        ck_assert(is->ghost && table_set_equal(is->tables, far));
+    for (uint32_t t = 0; t < LIMIT_TABLES; t++) {
+        ck_assert_uint_eq(again.of[t].cleared, r.of[t].cleared);
+        ck_assert_uint_eq(again.of[t].barrier, r.of[t].barrier);
+    }
+    ck_assert_uint_eq(read.terms.count, _i == 3);
+    runs_free(&r);
+    runs_free(&again);
+}
+END_TEST
+
+/* The rows of a table are one range, the last one's too: no row of another table is in it. */
+START_TEST(a_range_has_all_rows_of_its_table)
+{
+    static const uint32_t tables[] = {0, 63, 64, 254, LIMIT_TABLES - 1};
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
+        struct store_item from, below, row;
+        stored_table_rows(tables[i], &from, &below);
+        for (uint32_t t = 0; t < LIMIT_TABLES; t++)
+            for (int end = 0; end < 2; end++) {
+                row =
+                    end == 0 ? row_of(t, 0, 0, 0) : row_of(t, 65535, STORED_EPOCH_MAX, UINT64_MAX);
+                bool in = !store_item_below(&row, &from) && store_item_below(&row, &below);
+                ck_assert_int_eq(in, t == tables[i]);
+            }
+    }
+}
+END_TEST
+
 /* The record must be whole and of the right length. */
 START_TEST(a_word_about_a_load_that_cannot_be_is_damaged)
 {
-    struct stored_load is[2] = {{.run = 7, .tables = 5, .under_way = 1}}, read;
+    /* _i 1: with a table that older releases cannot have */
+    struct stored_load is = {.run = 7, .tables = table_set_word(5), .under_way = true}, read;
+    const size_t way = _i == 0 ? 32 : 56;
+    uint64_t word[STORED_LOAD_BYTES / 8 + 1] = {0};
+    struct store_item item;
     struct err e = {0};
-    stored_load_seal(&is[0]);
-    ck_assert_int_eq(stored_load_read(is, sizeof is[0], &read, &e), 0);
-    ck_assert(read.run == 7 && read.tables == 5 && read.under_way == 1);
-    for (int more = -1; more <= 1; more += 2) {
-        read = is[0]; /* it must not pass for the record read before */
-        ck_assert_int_eq(stored_load_read(is, sizeof is[0] + (size_t)more, &read, &e),
-                         SHOAL_E_CORRUPT);
+    if (_i == 1)
+        table_set_add(&is.tables, 64);
+    stored_load_write(&is, word, &item);
+    ck_assert_uint_eq(item.value_bytes, way + 8);
+    ck_assert_int_eq(stored_load_read(word, way + 8, &read, &e), 0);
+    ck_assert(read.run == 7 && table_set_equal(read.tables, is.tables) && read.under_way);
+    for (size_t bytes = 0; bytes <= sizeof word; bytes++)
+        if (bytes != way + 8)
+            ck_assert_int_eq(stored_load_read(word, bytes, &read, &e), SHOAL_E_CORRUPT);
+    for (size_t i = 0; i < (way + 8) / 8; i++) { /* magic, checksum and each member */
+        word[i]++;
+        ck_assert_int_eq(stored_load_read(word, way + 8, &read, &e), SHOAL_E_CORRUPT);
+        word[i]--;
     }
-    is[0].run++;
-    ck_assert_int_eq(stored_load_read(is, sizeof is[0], &read, &e), SHOAL_E_CORRUPT);
-    is[0].run--;
-    is[0].magic++;
-    ck_assert_int_eq(stored_load_read(is, sizeof is[0], &read, &e), SHOAL_E_CORRUPT);
-    is[0].magic--;
-    is[0].under_way = 2; /* with a checksum that fits */
-    is[0].checksum = hash_bytes((char *)is + 16, sizeof is[0] - 16, is[0].magic);
-    ck_assert_int_eq(stored_load_read(is, sizeof is[0], &read, &e), SHOAL_E_CORRUPT);
+    word[way / 8] = 2; /* with a checksum that fits */
+    word[1] = hash_bytes(word + 2, way - 8, word[0]);
+    ck_assert_int_eq(stored_load_read(word, way + 8, &read, &e), SHOAL_E_CORRUPT);
 }
 END_TEST
 
@@ -360,16 +431,18 @@ END_TEST
  * read those of an earlier one. */
 START_TEST(runs_and_loads_are_stored_as_in_every_release)
 {
-    struct stored_load load = {.run = 7, .tables = 5, .under_way = 1};
+    const struct stored_load load = {.run = 7, .tables = table_set_word(5), .under_way = true};
+    char marker[STORED_LOAD_BYTES];
+    struct store_item item;
     struct runs r = {0};
     struct run *run;
-    ck_assert_int_eq(runs_add(&r, 3, 5, 2, RUN_BSP, &run), 0);
+    ck_assert_int_eq(runs_add(&r, 3, table_set_word(5), 2, RUN_BSP, &run), 0);
     run_fence(run, 1, 7, true, -4);
     all_cleared(&r, 2, 70);
     control_make(&r, (struct stored_as_of){.sequence = 90, .floor = 80});
     ck_assert_uint_eq(hash_bytes(value, value_bytes, 0), CONTROL_HASH);
-    stored_load_seal(&load);
-    ck_assert_uint_eq(hash_bytes(&load, sizeof load, 0), LOAD_HASH);
+    stored_load_write(&load, marker, &item);
+    ck_assert_uint_eq(hash_bytes(item.value, item.value_bytes, 0), LOAD_HASH);
     runs_free(&r);
 }
 END_TEST
@@ -384,7 +457,7 @@ START_TEST(a_tablet_is_stored_as_in_every_release)
     struct run *run;
     struct err e = {0};
     uint64_t flushed;
-    ck_assert_int_eq(runs_add(&r, 3, 1, 2, RUN_SSP, &run), 0);
+    ck_assert_int_eq(runs_add(&r, 3, table_set_word(1), 2, RUN_SSP, &run), 0);
     ck_assert_int_eq(marks_set(run->marks, 1, 0, 2, 1, 5), 0);
     size_t bytes = stored_tablet_bytes(rows.table, &r, 1);
     char *tablet = malloc(bytes);
@@ -414,7 +487,9 @@ int main(void)
     tcase_add_test(t, terms_come_back_from_the_control_state);
     tcase_add_loop_test(t, what_was_dropped_comes_back_by_table, 0, 2);
     tcase_add_test(t, a_control_state_that_cannot_be_is_damaged);
-    tcase_add_test(t, a_word_about_a_load_that_cannot_be_is_damaged);
+    tcase_add_loop_test(t, tables_from_64_on_have_a_version_of_their_own, 0, 4);
+    tcase_add_test(t, a_range_has_all_rows_of_its_table);
+    tcase_add_loop_test(t, a_word_about_a_load_that_cannot_be_is_damaged, 0, 2);
     tcase_add_test(t, runs_and_loads_are_stored_as_in_every_release);
     tcase_add_test(t, a_tablet_is_stored_as_in_every_release);
     suite_add_tcase(s, t);

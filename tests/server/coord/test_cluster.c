@@ -10,6 +10,7 @@
 #include "server/coord/job/slot.h"
 #include "server/coord/job/submit.h"
 #include "tests/lib/server_fake.h"
+#include "tests/lib/table_sets.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -640,7 +641,7 @@ END_TEST
 START_TEST(coord_tables_of_a_second_slot_lie_beside)
 {
     struct err e = {0};
-    uint64_t one = 0, two = 0, one_left = 0, two_left = 0;
+    struct table_set one = {{0}}, two = one, one_left = one, two_left = one;
     uint16_t was[2 * 64], view[128 + 64];
     fleet_start(2);
     struct coord_fleet *f = &r.coord->fleet;
@@ -648,7 +649,7 @@ START_TEST(coord_tables_of_a_second_slot_lie_beside)
     ck_assert_int_eq(coord_cluster_map(f, tables_of(6), 2, false, &one, &one_left, &e), 0);
     memcpy(was, cl->shard_of, sizeof was);
     ck_assert_int_eq(coord_cluster_map(f, tables_of(7), 2, false, &two, &two_left, &e), 0);
-    ck_assert(one == 3 && two == 12 && cl->held == 15 && cl->tables == 4);
+    ck_assert(set_is(one, 3) && set_is(two, 12) && set_is(cl->held, 15) && cl->tables == 4);
     ck_assert_uint_eq(cl->map_epoch, 2);
     ck_assert_uint_eq(cl->tablets, 2 * 64 + 128 + 64);
     ck_assert_int_eq(memcmp(was, cl->shard_of, sizeof was), 0);
@@ -659,18 +660,73 @@ START_TEST(coord_tables_of_a_second_slot_lie_beside)
      * own */
     ck_assert_int_eq(coord_cluster_map(f, tables_of(7), 3, false, &two, &two_left, &e), 0);
     ck_assert_int_eq(coord_cluster_map(f, tables_of(6), 3, true, &one, &one_left, &e), 0);
-    ck_assert(two == 0x1c && one == 0x23 && cl->map_epoch == 4);
+    ck_assert(set_is(two, 0x1c) && set_is(one, 0x23) && cl->map_epoch == 4);
     ck_assert_uint_eq(coord_map_first(cl, one, &tables_of(6)[2]), 2 * 64 + 128 + 2 * 64);
     /* a job that gets no place leaves the numbers unchanged */
     struct table_schema wide[3];
     memcpy(wide, tables_of(9), sizeof wide);
     wide[0].tablet_bits = 0; /* too few tablets for two shards */
     ck_assert_int_eq(coord_cluster_map(f, wide, 1, false, &two, &two_left, &e), SHOAL_E_CONFIG);
-    ck_assert(two == 0x1c && cl->held == 0x3f && cl->map_epoch == 4);
+    ck_assert(set_is(two, 0x1c) && set_is(cl->held, 0x3f) && cl->map_epoch == 4);
     /* a job of fewer tables, then the earlier one again: the map stays */
     ck_assert_int_eq(coord_cluster_map(f, tables_of(7), 1, false, &two, &two_left, &e), 0);
     ck_assert_int_eq(coord_cluster_map(f, tables_of(6), 3, false, &one, &one_left, &e), 0);
-    ck_assert(two == 4 && one == 0x23 && cl->map_epoch == 4);
+    ck_assert(set_is(two, 4) && set_is(one, 0x23) && cl->map_epoch == 4);
+    rig_stop();
+}
+END_TEST
+
+/* Schemas of so many tables of 32 tablets. */
+static struct table_schema *small_tables(uint32_t count)
+{
+    static struct table_schema table[LIMIT_TABLES];
+    memset(table, 0, sizeof table);
+    for (uint32_t t = 0; t < count; t++) {
+        table[t].table = t;
+        (void)snprintf(table[t].name, sizeof table[t].name, "t%u", t);
+        table[t].tablet_bits = 5;
+        table[t].tablet_first = t << 5;
+    }
+    return table;
+}
+
+/* The tables of all spaces have 256 numbers: the next one is refused, and nothing has changed. The
+ * map and the numbers come back from the store. */
+START_TEST(coord_tables_of_a_fleet_are_bounded)
+{
+    static const uint32_t counts[] = {64, 1, 128, 62, 1}; /* up to 64, 65, 193, 255, 256 */
+    struct err e = {0};
+    uint32_t all = 0;
+    fleet_start(2);
+    for (uint32_t i = 0; i < 5; i++) {
+        struct coord_fleet *f = &r.coord->fleet;
+        struct coord_space *s = &f->spaces.space[i];
+        ck_assert_msg(coord_cluster_map(f, small_tables(counts[i]), counts[i], false, &s->numbers,
+                                        &s->left, &e) == 0,
+                      "%s", e.text);
+        ck_assert(coord_space_numbers_put(f, s));
+        ck_assert_uint_eq(table_set_lowest(s->numbers), all);
+        ck_assert_uint_eq(table_set_count(s->numbers), counts[i]);
+        all += counts[i];
+        ck_assert(table_set_equal(f->cluster.held, table_set_first(all)));
+        coord_kill();
+        coord_start();
+        go(3000);
+        f = &r.coord->fleet;
+        ck_assert_uint_eq(f->cluster.tables, all);
+        ck_assert_uint_eq(f->cluster.tablets, all << 5);
+        ck_assert_uint_eq(f->cluster.first[all - 1], (all - 1) << 5);
+        ck_assert(table_set_equal(f->cluster.held, table_set_first(all)));
+        ck_assert(table_set_equal(coord_map_places(&f->cluster), table_set_first(all)));
+    }
+    struct coord_fleet *f = &r.coord->fleet;
+    struct table_set numbers = TABLE_SET_NONE, left = numbers;
+    ck_assert_int_eq(coord_cluster_map(f, small_tables(1), 1, false, &numbers, &left, &e),
+                     SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, "the tables of all spaces would be more than 256: declare "
+                                         "fewer, or drop a space (shoal drop SPACE)"));
+    ck_assert(!table_set_any(numbers) && !table_set_any(left));
+    ck_assert(table_set_equal(f->cluster.held, TABLE_SET_ALL));
     rig_stop();
 }
 END_TEST
@@ -1503,6 +1559,7 @@ int main(void)
     tcase_add_test(t, coord_new_job_does_not_wait_for_who_is_refused);
     tcase_add_test(t, coord_lost_store_and_a_job_of_fewer_tables);
     tcase_add_test(t, coord_tables_of_a_second_slot_lie_beside);
+    tcase_add_test(t, coord_tables_of_a_fleet_are_bounded);
     tcase_add_test(t, coord_map_of_another_layout_is_refused);
     tcase_add_test(t, coord_endpoint_is_one_word);
     tcase_add_test(t, coord_map_of_more_tables_keeps_the_owners);

@@ -93,14 +93,14 @@ START_TEST(drop_takes_the_rows_of_a_table)
     char said[ERR_TEXT_MAX];
     begin();
     struct coord_space *one = rig_space("one");
-    uint64_t numbers = one->numbers;
+    uint64_t numbers = one->numbers.word[0];
     uint32_t drops = r.shard[0].drops;
     ck_assert_msg(drop("one/emb", 1) == 0, "%s", rig_error.text);
     ck_assert_uint_eq(r.coord->fleet.drop.answered.rows, 5 * RIG_SHARDS);
     ck_assert_uint_eq(r.shard[0].drops, drops + 1);
     ck_assert_str_eq(r.shard[0].what, "emb:*");
     ck_assert_ptr_eq(rig_space("one"), one);
-    ck_assert(one->state == SPACE_IS && one->numbers == numbers);
+    ck_assert(one->state == SPACE_IS && one->numbers.word[0] == numbers);
     ck_assert_uint_eq(one->legend.count[LEGEND_FIELDS], 2);
     ck_assert_int_eq(told("one").state, CATALOG_THERE);
     if (_i == 1)
@@ -299,7 +299,7 @@ START_TEST(jobs_that_take_a_number_break_its_import)
     rig_start();
     ck_assert_msg(coord_import_begin(&r.coord->fleet, &w, &rig_error) == 0, "%s", rig_error.text);
     rig_job_run("one", "", NULL);
-    ck_assert_uint_eq(rig_space("one")->numbers & 1, 1);
+    ck_assert_uint_eq(rig_space("one")->numbers.word[0] & 1, 1);
     ck_assert_int_ne(coord_import_done(&r.coord->fleet, &w, &rig_error), 0);
     rig_refused(SHOAL_E_STOPPED, "a job has begun in table");
     rig_stop();
@@ -365,8 +365,10 @@ START_TEST(drop_is_whole_after_a_crash)
     r.store = coord_kept_open(&kept, NULL);
     rig_coord_start();
     COORD_EACH_SPACE (&r.coord->fleet, s)
-        ck_assert_msg(s->numbers != 0 || s->state == SPACE_IS, "space %s: %u", s->name, s->state);
-    ck_assert_uint_eq(coord_map_places(&r.coord->fleet.cluster), r.coord->fleet.cluster.held);
+        ck_assert_msg(s->numbers.word[0] != 0 || s->state == SPACE_IS, "space %s: %u", s->name,
+                      s->state);
+    ck_assert_uint_eq(coord_map_places(&r.coord->fleet.cluster).word[0],
+                      r.coord->fleet.cluster.held.word[0]);
     rig_go(2000);
     if (rig_space("one") != NULL)
         ck_assert_msg(drop("one", 4) == 0, "%s", rig_error.text);
@@ -381,7 +383,7 @@ START_TEST(drop_breaks_an_import)
 {
     begin();
     struct wire_IMPORT w = {.number = 0, .token = 5};
-    while ((rig_space("one")->numbers >> w.number & 1) == 0)
+    while ((rig_space("one")->numbers.word[0] >> w.number & 1) == 0)
         w.number++;
     ck_assert_msg(coord_import_begin(&r.coord->fleet, &w, &rig_error) == 0, "%s", rig_error.text);
     ck_assert_int_eq(coord_import_done(&r.coord->fleet, &w, &rig_error), 0);

@@ -99,7 +99,7 @@ static void rig(uint32_t replicas, bool tables)
     static const struct sim_options calm = {
         .seed = 7, .delay_min_ns = 100000, .delay_max_ns = 1000000};
     const struct table_schema schema = {.name = "emb", .width = 2, .tablet_bits = 6};
-    uint64_t numbers = 0, left = 0;
+    struct table_set numbers = {{0}}, left = numbers;
     struct err e = {0};
     memset(&r, 0, sizeof r);
     r.replicas = replicas;
@@ -926,7 +926,7 @@ START_TEST(coord_drain_ends_when_the_tables_change)
     const struct table_schema schema[] = {
         {.name = "a", .width = 2, .dense = 2, .tablet_bits = 5},
         {.table = 1, .name = "b", .width = 2, .dense = 2, .tablet_bits = 5, .tablet_first = 32}};
-    uint64_t numbers = 1, left = 0;
+    struct table_set numbers = table_set_first(1), left = TABLE_SET_NONE;
     uint16_t goal[TABLETS];
     struct err e = {0};
     for (uint32_t i = 0; i < TABLETS; i++) {

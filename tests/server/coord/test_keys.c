@@ -197,7 +197,7 @@ START_TEST(coord_map_tells_the_keys_that_were_shown)
     ck_assert_int_eq(beat("s1", 0), 0);
     struct coord_made *m = c->slot[0].space->made; /* as if a job had made a table of one tablet */
     m->number = m->tables = m->tablets = c->fleet.cluster.tablets = 1;
-    m->numbers = c->slot[0].space->numbers = 1;
+    m->numbers = c->slot[0].space->numbers = table_set_word(1);
     m->table = calloc(1, sizeof *m->table);
     ck_assert_ptr_nonnull(m->table);
     free(c->fleet.cluster.shard_of);
@@ -220,7 +220,8 @@ START_TEST(coord_readers_get_no_command)
     m->yaml = strdup(text);
     m->yaml_bytes = strlen(text);
     ck_assert_msg(job_parse(text, strlen(text), "job", NULL, &m->spec, &e) == 0, "%s", e.text);
-    m->number = c->slot[0].space->numbers = 1;
+    m->number = 1;
+    c->slot[0].space->numbers = table_set_word(1);
     for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++) {
         who_is(whole[i], "n", "k");
         ck_assert_int_eq(ask(&q, 0, 0), 0);

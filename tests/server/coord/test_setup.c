@@ -62,7 +62,7 @@ static void tables_make(struct coord_job *j)
         s->tablet_first = 32 * t;
     }
     j->at.tables = j->declared_total = TABLES;
-    j->space->numbers = (UINT64_C(1) << TABLES) - 1;
+    j->space->numbers = table_set_word((UINT64_C(1) << TABLES) - 1);
     j->tablets = TABLETS;
     j->digest = calloc(TABLETS, sizeof *j->digest);
 }
@@ -153,7 +153,7 @@ START_TEST(shard_that_comes_is_told_map_names_and_cuts)
         ck_assert_uint_eq(nth(count - 1, WIRE_TYPE_CUT_KEEP)->u.CUT_KEEP.runs, RUN);
     if (_i > 1) {
         uint64_t own = (UINT64_C(1) << c->slot[0].at.tables) - 1;
-        ck_assert_uint_eq(nth(count - 1, WIRE_TYPE_CUT_KEEP)->u.CUT_KEEP.tables, own);
+        ck_assert_uint_eq(nth(count - 1, WIRE_TYPE_CUT_KEEP)->u.CUT_KEEP.tables_0, own);
     }
     if (_i == 3) {
         const struct wire_MAP_SET *m = &nth(0, WIRE_TYPE_MAP_SET)->u.MAP_SET;
@@ -231,7 +231,7 @@ START_TEST(shard_is_set_up_in_order)
     const struct wire_RUN_OPEN *r = &nth(3, WIRE_TYPE_RUN_OPEN)->u.RUN_OPEN;
     ck_assert(r->run == RUN && r->lanes == 4);
     ck_assert_uint_eq(r->mode, _i == 0 ? WIRE_BSP : WIRE_SSP);
-    ck_assert_uint_eq(r->tables, 3);
+    ck_assert_uint_eq(r->tables_0, 3);
     ck_assert_int_eq(r->must_exist, _i == 2); /* else its rows would be lost */
     ck_assert_uint_eq(nth(4, WIRE_TYPE_FENCES)->u.FENCES.run, RUN);
 }
@@ -251,11 +251,11 @@ START_TEST(shard_drops_what_is_to_go_first)
     if (_i == 0) {
         const struct wire_ROWS_GO *all = &nth(0, WIRE_TYPE_ROWS_GO)->u.ROWS_GO;
         ck_assert(all->run == RUN && all->what == WIRE_ROWS_ALL &&
-                  all->tables == UINT64_MAX); /* no other space has tables */
+                  all->tables_0 == UINT64_MAX); /* no other space has tables */
         (void)nth(1, WIRE_TYPE_MAP_SET);
     } else {
         const struct wire_ROWS_GO *some = &nth(3, WIRE_TYPE_ROWS_GO)->u.ROWS_GO;
-        ck_assert(some->run == RUN && some->what == WIRE_ROWS_FIELDS && some->tables == 3);
+        ck_assert(some->run == RUN && some->what == WIRE_ROWS_FIELDS && some->tables_0 == 3);
         ck_assert_str_eq(some->fields, "emb:2");
     }
     (void)nth(4, WIRE_TYPE_RUN_OPEN);
@@ -277,7 +277,7 @@ START_TEST(shard_loads_in_place_of_opening)
     ck_assert_uint_eq(l->lanes, _i == 0 ? 0 : 4);
     ck_assert_uint_eq(l->mode, _i == 0 ? 0 : WIRE_SSP);
     ck_assert_str_eq(l->without, _i == 0 ? "" : "emb:2");
-    ck_assert_uint_eq(l->tables, 3); /* the job's tables: other jobs may have left more */
+    ck_assert_uint_eq(l->tables_0, 3); /* the job's tables: other jobs may have left more */
 }
 END_TEST
 

@@ -87,7 +87,7 @@ static void teardown(void)
 static struct coord_space *space_make(uint32_t number, const char *name, uint64_t tables)
 {
     struct coord_space *s = &r.coord->fleet.spaces.space[number];
-    s->numbers = tables;
+    s->numbers = table_set_word(tables);
     ck_assert(coord_space_numbers_put(&r.coord->fleet, s));
     ck_assert(coord_space_put(&r.coord->fleet, s, name, SPACE_IS));
     return s;
@@ -115,10 +115,10 @@ START_TEST(coord_shares_follow_the_weights)
         const struct fake_shard *s = &r.shard[i];
         ck_assert_uint_eq(s->shares, 2);
         ck_assert_str_eq(s->share[0].space, "ads");
-        ck_assert_uint_eq(s->share[0].tables, 3);
+        ck_assert_uint_eq(s->share[0].tables.word[0], 3);
         ck_assert_uint_eq(s->share[0].parts, WIRE_SHARE_PARTS / 4 * 3);
         ck_assert_str_eq(s->share[1].space, "search"); /* the file does not name it */
-        ck_assert_uint_eq(s->share[1].tables, 12);
+        ck_assert_uint_eq(s->share[1].tables.word[0], 12);
         ck_assert_uint_eq(s->share[1].parts, WIRE_SHARE_PARTS / 4);
     }
 }

@@ -9,6 +9,7 @@
 #include "server/coord/job/submit.h"
 #include "server/coord/work/taken.h"
 #include "tests/lib/server_fake.h"
+#include "tests/lib/table_sets.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -170,7 +171,7 @@ START_TEST(spaces_of_two_jobs_are_beside_one_another)
     job_run("one", "", NULL);
     struct coord_space *one = space("one");
     ck_assert_ptr_nonnull(one);
-    uint64_t numbers = one->numbers, number = one->made->number;
+    uint64_t numbers = one->numbers.word[0], number = one->made->number;
     coord_submit_say(&r.coord->slot[0], said);
     ck_assert_str_eq(said, "");
     job_begin("two", "", NULL);
@@ -182,9 +183,9 @@ START_TEST(spaces_of_two_jobs_are_beside_one_another)
     ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, over, NULL));
     ck_assert_msg(r.client.state == WIRE_JOB_DONE, "%s", r.client.text);
     struct coord_space *two = space("two");
-    ck_assert(two != NULL && two != one && two->numbers != 0);
-    ck_assert_uint_eq(two->numbers & numbers, 0);
-    ck_assert(one->numbers == numbers && one->made->number == number);
+    ck_assert(two != NULL && two != one && two->numbers.word[0] != 0);
+    ck_assert_uint_eq(two->numbers.word[0] & numbers, 0);
+    ck_assert(one->numbers.word[0] == numbers && one->made->number == number);
     ck_assert_str_eq(one->made->spec.name, "one");
     ck_assert_uint_eq(r.shard[0].clears, 0);
     rig_stop();
@@ -197,16 +198,16 @@ START_TEST(spaces_are_there_after_a_restart)
     rig_start();
     job_run("one", "", NULL);
     job_run("two", "space: second\n", NULL);
-    uint64_t one = space("one")->numbers, two = space("second")->numbers;
+    uint64_t one = space("one")->numbers.word[0], two = space("second")->numbers.word[0];
     coord_again();
     ck_assert_uint_eq(coord_spaces_held(&r.coord->fleet), 2);
-    ck_assert(space("one")->numbers == one && space("second")->numbers == two);
+    ck_assert(space("one")->numbers.word[0] == one && space("second")->numbers.word[0] == two);
     ck_assert_ptr_eq(r.coord->slot[0].space, space("second"));
     ck_assert_str_eq(space("one")->made->spec.name, "one");
     job_run("one", "", "fleet");
     ck_assert_uint_eq(coord_spaces_held(&r.coord->fleet), 2);
     ck_assert_ptr_eq(r.coord->slot[0].space, space("one"));
-    ck_assert_uint_eq(space("one")->numbers, one);
+    ck_assert_uint_eq(space("one")->numbers.word[0], one);
     rig_stop();
 }
 END_TEST
@@ -232,10 +233,10 @@ START_TEST(spaces_fresh_drops_the_tables_of_one)
 {
     rig_start();
     job_run("one", "", NULL);
-    uint64_t one = space("one")->numbers, number = space("one")->made->number;
+    uint64_t one = space("one")->numbers.word[0], number = space("one")->made->number;
     job_run("two", "fresh: [all]\n", NULL);
     ck_assert_uint_eq(coord_spaces_held(&r.coord->fleet), 2);
-    ck_assert_uint_eq(space("two")->numbers & one, 0);
+    ck_assert_uint_eq(space("two")->numbers.word[0] & one, 0);
     r.shard[1].drop_slow = _i == 1;
     job_begin("two", "fresh: [all]\n", NULL);
     if (_i == 1) {
@@ -247,8 +248,9 @@ START_TEST(spaces_fresh_drops_the_tables_of_one)
     ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, over, NULL));
     ck_assert_msg(r.client.state == WIRE_JOB_DONE, "%s", r.client.text);
     for (uint32_t i = 0; i < SHARDS; i++)
-        ck_assert(r.shard[i].clears == 2 && r.shard[i].clear_tables == space("two")->numbers);
-    ck_assert(space("one")->numbers == one && space("one")->made->number == number);
+        ck_assert(r.shard[i].clears == 2 &&
+                  table_set_equal(r.shard[i].clear_tables, space("two")->numbers));
+    ck_assert(space("one")->numbers.word[0] == one && space("one")->made->number == number);
     ck_assert(!coord_fresh_half(space("two")));
     job_run("one", "", "fleet");
     rig_stop();
@@ -304,9 +306,9 @@ START_TEST(spaces_are_read_by_name)
     ck_assert_int_ne(map_of("another", &map), 0);
     refused(SHOAL_E_NOT_FOUND, "no space another here");
     ck_assert_int_eq(map_of("one", &map), 0);
-    ck_assert_uint_eq(map.tables, space("one")->numbers);
+    ck_assert_uint_eq(map.tables_0, space("one")->numbers.word[0]);
     ck_assert_int_eq(map_of("two", &map), 0);
-    ck_assert_uint_eq(map.tables, space("two")->numbers);
+    ck_assert_uint_eq(map.tables_0, space("two")->numbers.word[0]);
     rig_stop();
 }
 END_TEST
@@ -342,7 +344,7 @@ START_TEST(spaces_that_are_dropped_are_gone)
     rig_start();
     job_run("one", "", NULL);
     job_run("two", "", NULL);
-    uint64_t one = space("one")->numbers;
+    uint64_t one = space("one")->numbers.word[0];
     ck_assert_int_ne(drop("three", 1), 0);
     refused(SHOAL_E_NOT_FOUND, "no space three here: the servers hold tables of one, two");
     ck_assert_msg(drop("one", 2) == 0, "%s", e.text);
@@ -356,7 +358,7 @@ START_TEST(spaces_that_are_dropped_are_gone)
     ck_assert_int_ne(submit("one", "", "fleet"), 0);
     refused(SHOAL_E_NOINPUT, "space one has no tables here, but two");
     job_run("one", "", NULL); /* a new one, with the numbers of the empty tables */
-    ck_assert_uint_eq(space("one")->numbers, one);
+    ck_assert_uint_eq(space("one")->numbers.word[0], one);
     ck_assert_uint_eq(coord_spaces_held(&r.coord->fleet), 2);
     rig_stop();
 }
@@ -388,7 +390,7 @@ START_TEST(spaces_give_the_places_of_dropped_ones_again)
     job_run("one", "", NULL);
     tables = ONE;
     job_run("two", "", NULL);
-    uint64_t one = space("one")->numbers, two = space("two")->numbers;
+    uint64_t one = space("one")->numbers.word[0], two = space("two")->numbers.word[0];
     const struct coord_cluster *cl = &r.coord->fleet.cluster;
     uint32_t first = cl->first[wire_table_number(two, 0)];
     for (uint64_t i = 0; i < 40; i++) {
@@ -397,7 +399,7 @@ START_TEST(spaces_give_the_places_of_dropped_ones_again)
         if (_i == 1)
             coord_again();
         cl = &r.coord->fleet.cluster;
-        ck_assert_uint_eq(cl->held, two);
+        ck_assert_uint_eq(cl->held.word[0], two);
         tables = i % 3 == 0 ? WIDE : i % 3 == 1 ? MORE : ONE;
         job_run(i % 2 == 0 ? "three" : "one", "", NULL);
         ck_assert_uint_eq(cl->first[wire_table_number(two, 0)], first);
@@ -429,7 +431,7 @@ START_TEST(spaces_that_are_all_dropped_leave_an_empty_fleet)
     ck_assert_int_ne(map_of("", &map), 0);
     tables = WIDE;
     job_run("three", "", NULL);
-    ck_assert_uint_eq(space("three")->numbers & 1, 1);
+    ck_assert_uint_eq(space("three")->numbers.word[0] & 1, 1);
     rig_stop();
 }
 END_TEST
@@ -630,7 +632,7 @@ START_TEST(spaces_of_an_old_store_are_those_of_its_tables)
 {
     rig_start();
     job_run("one", "", NULL);
-    uint64_t one = space("one")->numbers;
+    uint64_t one = space("one")->numbers.word[0];
     struct coord_job *j = &r.coord->slot[0];
     ck_assert_int_eq(coord_store_remove(r.store, "numbers", &e), 0);
     ck_assert_int_eq(coord_store_remove(r.store, "space", &e), 0);
@@ -639,11 +641,11 @@ START_TEST(spaces_of_an_old_store_are_those_of_its_tables)
     ck_assert(coord_phase_put(j));
     coord_again();
     ck_assert_ptr_nonnull(space("one"));
-    ck_assert_uint_eq(space("one")->numbers, one);
+    ck_assert_uint_eq(space("one")->numbers.word[0], one);
     job_run("two", "", NULL);
     ck_assert(space("two") != NULL && space("one") != NULL);
-    ck_assert_uint_eq(space("one")->numbers, one);
-    ck_assert_uint_eq(space("two")->numbers & one, 0);
+    ck_assert_uint_eq(space("one")->numbers.word[0], one);
+    ck_assert_uint_eq(space("two")->numbers.word[0] & one, 0);
     rig_stop();
 }
 END_TEST
@@ -692,12 +694,12 @@ START_TEST(spaces_that_give_up_a_table_keep_its_place)
     tables = MORE;
     job_run("two", "", NULL);
     struct coord_space *two = space("two");
-    uint64_t had = two->numbers;
+    uint64_t had = two->numbers.word[0];
     ck_assert_int_eq(coord_cluster_map(&r.coord->fleet, two->made->table, two->made->tables - 1,
                                        false, &two->numbers, &two->left, &e),
                      0);
     ck_assert(coord_space_numbers_put(&r.coord->fleet, two));
-    uint64_t has = two->numbers, left = two->left;
+    uint64_t has = two->numbers.word[0], left = two->left.word[0];
     ck_assert(has != had && (has | left) == had);
     list_made();
     if (_i == 1)
@@ -706,14 +708,15 @@ START_TEST(spaces_that_give_up_a_table_keep_its_place)
         store_lost();
     go(3000);
     ck_assert_ptr_nonnull(space("two"));
-    ck_assert(space("two")->numbers == has && space("two")->left == left);
+    ck_assert(space("two")->numbers.word[0] == has && space("two")->left.word[0] == left);
     job_run("three", "", NULL);
-    ck_assert_uint_eq(space("three")->numbers & (had | space("one")->numbers), 0);
+    ck_assert_uint_eq(space("three")->numbers.word[0] & (had | space("one")->numbers.word[0]), 0);
     tables = ONE;
     job_run("two", "fresh: [all]\n", NULL);
-    ck_assert_uint_eq(r.shard[0].clear_tables, had);
-    ck_assert_uint_eq(space("two")->left, 0);
-    ck_assert_uint_eq(coord_map_places(&r.coord->fleet.cluster), r.coord->fleet.cluster.held);
+    ck_assert(set_is(r.shard[0].clear_tables, had));
+    ck_assert_uint_eq(space("two")->left.word[0], 0);
+    ck_assert_uint_eq(coord_map_places(&r.coord->fleet.cluster).word[0],
+                      r.coord->fleet.cluster.held.word[0]);
     rig_stop();
 }
 END_TEST
@@ -765,7 +768,7 @@ START_TEST(spaces_that_a_newer_list_lacks_are_forgotten)
     job_run("one", "", NULL);
     job_run("two", "", NULL);
     list_made();
-    uint64_t one = space("one")->numbers;
+    uint64_t one = space("one")->numbers.word[0];
     (void)snprintf(names, sizeof names, "%s", r.shard[0].names);
     second = strstr(names, "\nspace: ");
     ck_assert_ptr_nonnull(second);
@@ -774,8 +777,8 @@ START_TEST(spaces_that_a_newer_list_lacks_are_forgotten)
     if (_i == 1)
         coord_again();
     ck_assert_ptr_null(space("two"));
-    ck_assert_uint_eq(r.coord->fleet.cluster.held, one);
-    ck_assert_uint_eq(space("one")->numbers, one);
+    ck_assert_uint_eq(r.coord->fleet.cluster.held.word[0], one);
+    ck_assert_uint_eq(space("one")->numbers.word[0], one);
     ck_assert_int_eq(map_of("one", &map), 0);
     rig_stop();
 }
@@ -790,14 +793,14 @@ START_TEST(spaces_of_another_name_do_not_have_the_old_tables)
     job_run("one", "", NULL);
     job_run("two", "", NULL);
     list_made();
-    uint64_t two = space("two")->numbers;
+    uint64_t two = space("two")->numbers.word[0];
     (void)snprintf(names, sizeof names, "%s", r.shard[0].names);
     char *name = strstr(names, "\"two\"");
     ck_assert_ptr_nonnull(name);
     memcpy(name, "\"new\"", 5);
     shards_know(names);
     ck_assert_ptr_null(space("two"));
-    ck_assert(space("new") != NULL && space("new")->numbers == two);
+    ck_assert(space("new") != NULL && space("new")->numbers.word[0] == two);
     ck_assert_uint_eq(space("new")->made->number, 0);
     ck_assert_int_ne(map_of("new", &map), 0); /* its schemas are not known */
     ck_assert_int_ne(map_of("two", &map), 0);

@@ -349,7 +349,7 @@ START_TEST(a_list_of_a_dropped_space_is_not_that_of_the_next)
     ck_assert_int_eq(coord_taken_none(&c->slot[0], &e), 0);
     objects("a\n", 1);
     set_up();
-    c->slot[0].space->numbers = 0;
+    c->slot[0].space->numbers = table_set_word(0);
     job(8, true);
     ck_assert_int_eq(coord_taken_none(&c->slot[0], &e), 0);
     ck_assert_uint_eq(c->slot[0].space->taken->is.names.count, 0);

@@ -545,8 +545,10 @@ static void copies_begin(struct fleet *f)
     fleet_run(f, 50);
     ck_assert_msg(rig_status(b, id) == 0, "%s", b->answer[id].w.error);
     struct wire w = rig_wire(b, WIRE_TYPE_RUN_OPEN);
-    w.u.RUN_OPEN = (struct wire_RUN_OPEN){
-        .run = RIG_RUN + 1, .lanes = 1, .mode = WIRE_SSP | WIRE_APART, .tables = 4};
+    w.u.RUN_OPEN = (struct wire_RUN_OPEN){.run = RIG_RUN + 1,
+                                          .lanes = 1,
+                                          .mode = WIRE_SSP | WIRE_APART,
+                                          WIRE_TABLES_IS(table_set_word(4))};
     id = rig_send(fleet_boss(f, 0), &w, 0, NULL, 0, NULL, 0);
     fleet_run(f, 50);
     ck_assert_msg(rig_status(b, id) == 0, "%s", b->answer[id].w.error);

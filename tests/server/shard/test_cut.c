@@ -1,6 +1,7 @@
 /* test_cut.c: a shard's answers to GO (for a cut that is a copy), RESTORE, CUT_EXPORT and LOAD:
  * when they are done, repeated, and with other requests in between. */
 #include "tests/lib/disk.h"
+#include "tests/lib/table_sets.h"
 #include "tests/server/shard_rig.h"
 
 #include <errno.h>
@@ -167,7 +168,7 @@ START_TEST(a_late_hold_holds_nothing)
         rig_send(&r, &w, 0, NULL, 0, NULL, 0);
     } else {
         struct wire w = rig_wire(&r, WIRE_TYPE_ROWS_GO);
-        w.u.ROWS_GO = (struct wire_ROWS_GO){.run = RIG_RUN + 5, .tables = UINT64_MAX};
+        w.u.ROWS_GO = (struct wire_ROWS_GO){.run = RIG_RUN + 5, WIRE_TABLES_IS(TABLE_SET_ALL)};
         rig_send(&r, &w, 0, NULL, 0, NULL, 0);
     }
     rig_run(&r, 200);
@@ -640,7 +641,7 @@ START_TEST(a_load_is_of_the_tables_that_it_names)
         empty(&b);
         rig_map(&b, 1, 1000);
         struct wire w = rig_wire(&b, WIRE_TYPE_LOAD);
-        w.u.LOAD = (struct wire_LOAD){.run = 70, .tables = tables};
+        w.u.LOAD = (struct wire_LOAD){.run = 70, WIRE_TABLES_IS(set_of(tables))};
         snprintf(w.u.LOAD.path, sizeof w.u.LOAD.path, "%s", path);
         uint64_t load = rig_send(&b, &w, 0, NULL, 0, NULL, 0);
         rig_run(&b, 1000);
@@ -673,14 +674,14 @@ START_TEST(a_load_is_dropped_and_goes_again)
         uint64_t load = send_load(&b, run, path);
         rig_run(&b, run == 70 ? 5 : 1000);
         struct wire w = rig_wire(&b, WIRE_TYPE_ROWS_GO);
-        w.u.ROWS_GO =
-            (struct wire_ROWS_GO){.run = run, .tables = UINT64_MAX, .what = WIRE_ROWS_LOADED};
+        w.u.ROWS_GO = (struct wire_ROWS_GO){
+            .run = run, WIRE_TABLES_IS(TABLE_SET_ALL), .what = WIRE_ROWS_LOADED};
         int early = rig_status(&b, load);
         uint64_t lost = rig_send(&b, &w, 0, NULL, 0, NULL, 0);
         rig_run(&b, 5);
         w = rig_wire(&b, WIRE_TYPE_ROWS_GO);
-        w.u.ROWS_GO =
-            (struct wire_ROWS_GO){.run = run, .tables = UINT64_MAX, .what = WIRE_ROWS_LOADED};
+        w.u.ROWS_GO = (struct wire_ROWS_GO){
+            .run = run, WIRE_TABLES_IS(TABLE_SET_ALL), .what = WIRE_ROWS_LOADED};
         uint64_t drop = rig_send(&b, &w, 0, NULL, 0, NULL, 0);
         rig_run(&b, 1000);
         ck_assert_int_eq(early, run == 70 ? RIG_WAITING : 0);
@@ -717,8 +718,8 @@ START_TEST(a_load_dropped_within_an_admission_is_answered)
     send_cut(&r, WIRE_TYPE_HOLD, 5);
     rig_run(&r, 5);
     struct wire w = rig_wire(&r, WIRE_TYPE_ROWS_GO);
-    w.u.ROWS_GO =
-        (struct wire_ROWS_GO){.run = RIG_RUN + 1, .tables = UINT64_MAX, .what = WIRE_ROWS_LOADED};
+    w.u.ROWS_GO = (struct wire_ROWS_GO){
+        .run = RIG_RUN + 1, WIRE_TABLES_IS(TABLE_SET_ALL), .what = WIRE_ROWS_LOADED};
     uint64_t drop = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
     rig_run(&r, 5);
     ck_assert_int_eq(rig_status(&r, drop), RIG_WAITING);
@@ -743,7 +744,7 @@ END_TEST
 static uint64_t send_clear(struct rig *r, uint64_t job)
 {
     struct wire w = rig_wire(r, WIRE_TYPE_ROWS_GO);
-    w.u.ROWS_GO = (struct wire_ROWS_GO){.run = job, .tables = UINT64_MAX};
+    w.u.ROWS_GO = (struct wire_ROWS_GO){.run = job, WIRE_TABLES_IS(TABLE_SET_ALL)};
     return rig_send(r, &w, 0, NULL, 0, NULL, 0);
 }
 
@@ -807,8 +808,8 @@ START_TEST(what_a_failing_disk_breaks_off_is_not_answered)
     }
     disk_fail(disk, &fault);
     struct wire w = rig_wire(&r, WIRE_TYPE_RUN_OPEN);
-    w.u.RUN_OPEN =
-        (struct wire_RUN_OPEN){.run = RIG_RUN + 6, .lanes = 1, .mode = WIRE_SSP, .tables = 1};
+    w.u.RUN_OPEN = (struct wire_RUN_OPEN){
+        .run = RIG_RUN + 6, .lanes = 1, .mode = WIRE_SSP, WIRE_TABLES_IS(table_set_word(1))};
     if (_i == 0)
         asked = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
     else if (_i == 1)

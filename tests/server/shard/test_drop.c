@@ -1,11 +1,13 @@
 /* test_drop.c: ROWS_GO of fields: a field is dropped in steps and durably; the rows of the running
  * job are not. */
+#include "tests/lib/table_sets.h"
 #include "tests/server/shard_rig.h"
 
 static uint64_t drop_of(struct rig *r, uint64_t run, uint64_t tables, const char *what)
 {
     struct wire w = rig_wire(r, WIRE_TYPE_ROWS_GO);
-    w.u.ROWS_GO = (struct wire_ROWS_GO){.run = run, .tables = tables, .what = WIRE_ROWS_FIELDS};
+    w.u.ROWS_GO =
+        (struct wire_ROWS_GO){.run = run, WIRE_TABLES_IS(set_of(tables)), .what = WIRE_ROWS_FIELDS};
     (void)snprintf(w.u.ROWS_GO.fields, sizeof w.u.ROWS_GO.fields, "%s", what);
     return rig_send(r, &w, 0, NULL, 0, NULL, 0);
 }
@@ -18,8 +20,8 @@ static uint64_t drop(struct rig *r, uint64_t run, const char *what)
 static uint64_t open_of(struct rig *r, uint64_t run, uint64_t tables)
 {
     struct wire w = rig_wire(r, WIRE_TYPE_RUN_OPEN);
-    w.u.RUN_OPEN =
-        (struct wire_RUN_OPEN){.run = run, .lanes = 1, .mode = WIRE_ASYNC, .tables = tables};
+    w.u.RUN_OPEN = (struct wire_RUN_OPEN){
+        .run = run, .lanes = 1, .mode = WIRE_ASYNC, WIRE_TABLES_IS(set_of(tables))};
     return rig_send(r, &w, 0, NULL, 0, NULL, 0);
 }
 
@@ -110,7 +112,8 @@ START_TEST(tables_that_are_asked_for_go)
                                             .gradient = 2});
     rig_run(&r, 5);
     struct wire w = rig_wire(&r, WIRE_TYPE_ROWS_GO);
-    w.u.ROWS_GO = (struct wire_ROWS_GO){.tables = 2, .what = WIRE_ROWS_TABLES};
+    w.u.ROWS_GO =
+        (struct wire_ROWS_GO){WIRE_TABLES_IS(table_set_word(2)), .what = WIRE_ROWS_TABLES};
     uint64_t id = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
     rig_run(&r, 50);
     ck_assert_int_eq(rig_status(&r, id), 0);
@@ -247,7 +250,8 @@ START_TEST(tables_go_while_another_job_trains)
     rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .key = key_of(3), .gradient = 2});
     rig_run(&r, 5);
     struct wire w = rig_wire(&r, WIRE_TYPE_ROWS_GO);
-    w.u.ROWS_GO = (struct wire_ROWS_GO){.run = RIG_RUN + 1, .tables = 2, .what = WIRE_ROWS_ALL};
+    w.u.ROWS_GO = (struct wire_ROWS_GO){
+        .run = RIG_RUN + 1, WIRE_TABLES_IS(table_set_word(2)), .what = WIRE_ROWS_ALL};
     uint64_t beside = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
     rig_run(&r, 20);
     ck_assert_int_eq(rig_status(&r, beside), 0);
@@ -257,7 +261,8 @@ START_TEST(tables_go_while_another_job_trains)
     rig_run(&r, 5);
     ck_assert_uint_eq(rows(&r), 2);
     w = rig_wire(&r, WIRE_TYPE_ROWS_GO);
-    w.u.ROWS_GO = (struct wire_ROWS_GO){.run = RIG_RUN + 1, .tables = 3, .what = WIRE_ROWS_ALL};
+    w.u.ROWS_GO = (struct wire_ROWS_GO){
+        .run = RIG_RUN + 1, WIRE_TABLES_IS(table_set_word(3)), .what = WIRE_ROWS_ALL};
     uint64_t own = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
     rig_run(&r, 50);
     ck_assert_msg(rig_status(&r, own) == 0, "%s", rig_reply(&r, own)->error);

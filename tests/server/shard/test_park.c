@@ -447,12 +447,12 @@ START_TEST(room_of_one_space_is_waited_for_by_that_alone)
     ck_assert_int_eq(rig_status(&r, first), RIG_WAITING);
     ck_assert_int_eq(rig_status(&r, behind), RIG_WAITING);
     ck_assert_int_eq(rig_status(&r, other), 0);
-    ck_assert_uint_eq(r.shard->park.short_of_room, 1);
+    ck_assert_uint_eq(r.shard->park.short_of_room.word[0], 1);
     room = INT32_MAX;
     rig_run(&r, 10);
     ck_assert_int_eq(rig_status(&r, first), 0);
     ck_assert_int_eq(rig_status(&r, behind), 0);
-    ck_assert_uint_eq(r.shard->park.short_of_room, 0);
+    ck_assert_uint_eq(r.shard->park.short_of_room.word[0], 0);
     finish(&r);
 }
 END_TEST

@@ -6,6 +6,7 @@
 #include "tests/lib/crafted.h"
 #include "tests/lib/crafted_tablet.h"
 #include "tests/lib/rig_dir.h"
+#include "tests/lib/table_sets.h"
 #include "tests/server/shard_rig.h"
 
 #include "proto/base/json.h"
@@ -387,8 +388,8 @@ START_TEST(table_of_another_run_is_refused)
     struct rig r = {0};
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     struct wire w = rig_wire(&r, WIRE_TYPE_RUN_OPEN);
-    w.u.RUN_OPEN =
-        (struct wire_RUN_OPEN){.run = RIG_RUN + 1, .lanes = 1, .mode = WIRE_ASYNC, .tables = 2};
+    w.u.RUN_OPEN = (struct wire_RUN_OPEN){
+        .run = RIG_RUN + 1, .lanes = 1, .mode = WIRE_ASYNC, WIRE_TABLES_IS(table_set_word(2))};
     uint64_t table = rig_table(&r, 1, OPT_SGD), open = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
     rig_run(&r, 5);
     float two[2] = {1, 1};
@@ -714,7 +715,8 @@ END_TEST
 static uint64_t keep_of(struct rig *r, uint64_t below, uint64_t runs, uint64_t tables)
 {
     struct wire w = rig_wire(r, WIRE_TYPE_CUT_KEEP);
-    w.u.CUT_KEEP = (struct wire_CUT_KEEP){.below = below, .runs = runs, .tables = tables};
+    w.u.CUT_KEEP =
+        (struct wire_CUT_KEEP){.below = below, .runs = runs, WIRE_TABLES_IS(set_of(tables))};
     return rig_send(r, &w, 0, NULL, 0, NULL, 0);
 }
 
@@ -728,8 +730,8 @@ static uint64_t hold_of(struct rig *r, uint64_t cut, uint64_t run)
 static uint64_t open_of(struct rig *r, uint64_t run, uint64_t tables)
 {
     struct wire w = rig_wire(r, WIRE_TYPE_RUN_OPEN);
-    w.u.RUN_OPEN =
-        (struct wire_RUN_OPEN){.run = run, .lanes = 2, .mode = WIRE_SSP, .tables = tables};
+    w.u.RUN_OPEN = (struct wire_RUN_OPEN){
+        .run = run, .lanes = 2, .mode = WIRE_SSP, WIRE_TABLES_IS(set_of(tables))};
     return rig_send(r, &w, 0, NULL, 0, NULL, 0);
 }
 
@@ -815,7 +817,7 @@ END_TEST
 static uint64_t hold_of_tables(struct rig *r, uint64_t cut, uint64_t tables)
 {
     struct wire w = rig_wire(r, WIRE_TYPE_HOLD);
-    w.u.HOLD = (struct wire_HOLD){.cut = cut, .tables = tables};
+    w.u.HOLD = (struct wire_HOLD){.cut = cut, WIRE_TABLES_IS(set_of(tables))};
     return rig_send(r, &w, 0, NULL, 0, NULL, 0);
 }
 

@@ -14,8 +14,11 @@ static uint64_t tell(struct rig *r, const struct wire_share *list, uint32_t coun
 static void two(struct wire_share list[2])
 {
     memset(list, 0, 2 * sizeof *list);
-    list[0] = (struct wire_share){.tables = 1, .parts = WIRE_SHARE_PARTS / 4, .space = "ads"};
-    list[1] = (struct wire_share){.tables = 2, .parts = WIRE_SHARE_PARTS / 2, .space = "search"};
+    list[0] = (struct wire_share){
+        .tables = table_set_word(1), .parts = WIRE_SHARE_PARTS / 4, .space = "ads"};
+    list[1] = (struct wire_share){
+        .tables = table_set_word(2), .parts = WIRE_SHARE_PARTS / 2, .space = "search"};
+    table_set_add(&list[1].tables, LIMIT_TABLES - 1);
 }
 
 START_TEST(shares_are_taken_and_their_use_is_told)
@@ -56,7 +59,7 @@ START_TEST(shares_that_cannot_be_change_nothing)
     for (uint32_t i = 0; i < 5; i++) {
         two(list);
         if (i == 0)
-            list[1].tables = 3;
+            list[1].tables = table_set_word(3);
         else if (i == 1)
             list[1].parts = WIRE_SHARE_PARTS;
         else if (i == 2)
@@ -78,15 +81,15 @@ START_TEST(pushes_that_wait_for_their_share_leave_half_of_the_pool)
     struct rig r = {0};
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     struct request_share *share = &r.shard->pool.share[REQUEST_PUSH];
-    r.shard->park.short_of_room = 1;
+    r.shard->park.short_of_room = table_set_word(1);
     ck_assert(!shares_fill_pool(r.shard, 0));
     share->used += LIMIT_WAITING / 2 + 1;
     ck_assert(shares_fill_pool(r.shard, 0));
     ck_assert(!shares_fill_pool(r.shard, 1));
     ck_assert(!shares_fill_pool(r.shard, LIMIT_TABLES + 64));
-    r.shard->park.short_of_room = UINT64_MAX; /* all wait: it is no matter of shares */
+    r.shard->park.short_of_room = TABLE_SET_ALL; /* all wait: it is no matter of shares */
     ck_assert(!shares_fill_pool(r.shard, 0));
-    r.shard->park.short_of_room = 0;
+    r.shard->park.short_of_room = TABLE_SET_NONE;
     share->used -= LIMIT_WAITING / 2 + 1;
     rig_free(&r);
 }

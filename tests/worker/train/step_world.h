@@ -246,7 +246,7 @@ static void map_answer(peer_t from, const struct wire *in)
     uint32_t tablets = last->tablet_first + (1u << last->tablet_bits);
     wire_reply_to(in, 0, &reply);
     reply.u.MAP_GET_reply = (struct wire_MAP_GET_reply){
-        .map_epoch = 1, .tablet_count = tablets, .shards = 1, .tables = 7};
+        .map_epoch = 1, .tablet_count = tablets, .shards = 1, WIRE_TABLES_IS(table_set_first(3))};
     struct msg *m = wire_encode(&reply);
     memset(msg_add(m, tablets * sizeof(uint16_t)), 0, tablets * sizeof(uint16_t));
     memcpy(msg_add(m, strlen(line)), line, strlen(line));
