@@ -129,16 +129,6 @@ static void step(struct coord *c)
         return;
     coord_replace_step(c);
     COORD_EACH_JOB (c, j)
-        j->space->runs = j->space->opens = false;
-    COORD_EACH_SPACE (&c->fleet, s) /* one whose slot has another space now, too */
-        s->loads = false;
-    COORD_EACH_JOB (c, j) {
-        j->space->runs |= coord_phase_running(j);
-        j->space->opens |=
-            coord_phase_running(j) && j->at.phase >= PHASE_SETUP && j->at.phase != PHASE_FINISH;
-        j->space->loads |= j->at.phase == PHASE_SETUP && coord_from_loading(&j->at);
-    }
-    COORD_EACH_JOB (c, j)
         coord_back_step(j);
     coord_cluster_step(&c->fleet);
     COORD_EACH_JOB (c, j)

@@ -122,14 +122,26 @@ static struct coord_job *job_of_run(struct coord *c, uint64_t run)
     return coord_slot_newest(c);
 }
 
+/* The worker that asks to join gets no job now. */
+static int visit(struct coord *c, struct coord_ask *a, const struct coord_job *kept)
+{
+    char why[ERR_TEXT_MAX];
+    if (kept == NULL)
+        return coord_handle_visit(&c->fleet, a, "no job that runs has a place for one more worker");
+    (void)snprintf(why, sizeof why, "free workers are kept for job %s, which begins with %u",
+                   kept->spec.name, kept->at.workers_wanted);
+    return coord_handle_visit(&c->fleet, a, why);
+}
+
 /* Returns the job that a request is about; a worker's is the job that it has joined. NULL: none
- * takes the worker that asks. */
-static struct coord_job *job_of(struct coord *c, const uint64_t *pass, const struct coord_ask *a)
+ * takes the worker that asks; kept: as coord_crew_to_join. */
+static struct coord_job *job_of(struct coord *c, const uint64_t *pass, const struct coord_ask *a,
+                                const struct coord_job **kept)
 {
     struct coord_job *j = NULL;
     switch (a->request->type) {
     case WIRE_TYPE_WORKER_JOIN:
-        return coord_crew_to_join(c, a->from);
+        return coord_crew_to_join(c, a->from, kept);
     case WIRE_TYPE_WHO:
         return job_of_run(c, a->request->u.WHO.run);
     case WIRE_TYPE_REPORT:
@@ -146,10 +158,11 @@ static int handler_run(struct coord *c, const struct handler *h, struct coord_as
         return h->of_fleet(&c->fleet, a);
     if (h->of_coord != NULL)
         return h->of_coord(c, a);
-    struct coord_job *j = job_of(c, h->pass, a);
+    const struct coord_job *kept = NULL;
+    struct coord_job *j = job_of(c, h->pass, a, &kept);
     int rc = 0;
     if (j == NULL)
-        return coord_handle_visit(&c->fleet, a, "no job that runs has a place for one more worker");
+        return visit(c, a, kept);
     if (h->known)
         rc = coord_heard(j, a, *h->pass);
     if (rc != 0)

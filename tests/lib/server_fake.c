@@ -54,7 +54,7 @@ static void shard_beat(struct env_timer *t)
                                               .newest_run = s->newest_run,
                                               .newest_cut = s->held > s->cut ? s->held : s->cut,
                                               .sequence = s->sequence,
-                                              .synced = s->sequence,
+                                              .synced = s->in_memory ? 0 : s->sequence,
                                               .names_version = s->names_version,
                                               .taken_version = s->taken_newest};
     if (s->names_version > 0)

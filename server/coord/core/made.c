@@ -217,7 +217,7 @@ struct json *coord_made_json(const struct coord_fleet *f)
         if (m->number != 0)
             json_set_string(item, "job", m->spec.name);
         json_set_int(item, "number", (int64_t)m->number);
-        json_set_bool(item, "runs", s->runs);
+        json_set_bool(item, "runs", f->spaces.use(f, s).runs);
         coord_shares_json(f, s, item);
         json_append(list, item);
     }

@@ -137,16 +137,26 @@ bool coord_space_forget(struct coord_fleet *f, struct coord_space *s)
            coord_space_put(f, s, "", SPACE_IS);
 }
 
-bool coord_spaces_lost(struct coord_fleet *f, const struct coord_space *loads, const char *server)
+bool coord_spaces_lost(struct coord_fleet *f, const char *server)
+{
+    char how[LIMIT_NAME + 80];
+    COORD_EACH_SPACE (f, s)
+        if (f->spaces.use(f, s).needs)
+            return false;
+    (void)snprintf(how, sizeof how, "server %s has started again, and its rows were in memory",
+                   server);
+    return coord_spaces_mark(f, NULL, how);
+}
+
+bool coord_spaces_mark(struct coord_fleet *f, const struct coord_space *but, const char *how)
 {
     struct err e = {0};
     bool any = false;
     COORD_EACH_SPACE (f, s) {
-        if (s == loads || s->opens || s->state != SPACE_IS || s->numbers == 0)
+        if (s == but || s->state != SPACE_IS || s->numbers == 0 || f->spaces.use(f, s).brings)
             continue;
-        log_warn("server %s has started again, and its rows were in memory: those of space %s are "
-                 "lost: shoal drop %s, and begin it with a checkpoint",
-                 server, s->name, s->name);
+        log_warn("%s: those of space %s are lost: shoal drop %s, and begin it with a checkpoint",
+                 how, s->name, s->name);
         if (!coord_space_put(f, s, s->name, SPACE_LOST))
             return false;
         any = true;
@@ -205,8 +215,9 @@ int coord_space_whole(const struct coord_space *s, int status, struct err *e)
 {
     if (s->state == SPACE_LOST)
         return err_set(e, status,
-                       "rows of space %s were in the memory of a server that has started again: "
-                       "they are lost: shoal drop %s, then begin it with a checkpoint (--resume or "
+                       "rows of space %s were in the memory of a server that has started again, or "
+                       "on a disk that is gone: they are lost: shoal drop %s, then begin it with a "
+                       "checkpoint (--resume or "
                        "--start-from)",
                        s->name, s->name);
     if (s->state == SPACE_HALF && s->half[0] != 0)

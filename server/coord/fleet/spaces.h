@@ -21,8 +21,8 @@
  *                                        |    ^                 places are free
  *                                        |    +-------------+
  *                                        +-> DROP of a table -> half -> its rows are gone
- *     a server with rows in memory starts again -> lost, unless the space's own job loads them
- *     again
+ *     a server with rows in memory starts again, or one whose disk is lost is replaced -> lost,
+ *     unless the space's own job brings or loads its rows
  *
  * Rows of a space that is lost or half dropped are missing: no job begins with it and no reader
  * sees it before it is dropped, or the drop of its table is done. The text of names.h says so too,
@@ -74,11 +74,16 @@ struct coord_space {
     struct legend legend; /* the names of its fields; owned */
     bool named;           /* the legend is known */
     bool used;            /* it is that of a slot's job */
-    bool runs;            /* and that job runs */
-    bool opens; /* and has set shards up: rows that are lost are its own affair (back.h) */
-    bool loads; /* and the shards load a checkpoint for it: they make no cut */
     /* shards are dropping all tables for its job, of whichever space: no other tables are made */
     bool drops_all;
+};
+
+/* What the space's job does at this moment. */
+struct coord_space_use {
+    bool runs;  /* a job of it runs */
+    bool needs; /* and needs the rows that shards have: it goes back or ends without (job/back.h) */
+    bool brings; /* and is being set up with rows of its own: others are none of its affair */
+    bool loads;  /* and the shards load a checkpoint for it: they make no cut */
 };
 
 struct coord_spaces {
@@ -86,6 +91,8 @@ struct coord_spaces {
     struct coord_space space[LIMIT_SPACES + 1];
     /* Forgets a space, its tables' schemas too, which core/made.h has. False: the store failed. */
     bool (*forget)(struct coord_fleet *f, struct coord_space *s);
+    /* Asks the jobs, which this room does not know (job/slot.c). */
+    struct coord_space_use (*use)(const struct coord_fleet *f, const struct coord_space *s);
 };
 
 #define COORD_EACH_SPACE(f, s)                                                                     \
@@ -139,9 +146,14 @@ void coord_spaces_hold(struct coord_fleet *f);
 bool coord_space_numbers_put(struct coord_fleet *f, struct coord_space *s);
 /* Forgets name and numbers, which are free from now on (core/made.h forgets the rest). */
 bool coord_space_forget(struct coord_fleet *f, struct coord_space *s);
-/* A server has lost rows that were in its memory: marks the spaces in which no job runs, all but
- * `loads`. A job that runs loads its rows again, or ends. */
-bool coord_spaces_lost(struct coord_fleet *f, const struct coord_space *loads, const char *server);
+/* A server has lost rows that were in its memory: marks the spaces whose rows they were, all but
+ * those whose job brings rows of its own. False: the store failed, or the job of a space needs them
+ * and has yet to go back or to end, whose process must be known as the one without rows until
+ * then. */
+bool coord_spaces_lost(struct coord_fleet *f, const char *server);
+/* A server's rows are gone for good: marks all spaces with tables but this one (NULL: all). how: a
+ * sentence without its end. False: the store failed. */
+bool coord_spaces_mark(struct coord_fleet *f, const struct coord_space *but, const char *how);
 /* Returns the tables of spaces that no slot's job uses. */
 uint64_t coord_spaces_resting(const struct coord_fleet *f);
 

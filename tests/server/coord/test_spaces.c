@@ -534,6 +534,67 @@ START_TEST(spaces_that_rest_are_lost_with_a_servers_memory)
 }
 END_TEST
 
+/* A job begins with the tables of its space, and is being set up, when a server with rows in memory
+ * starts again, alone (_i 0) or while no coordinator runs (_i 1): the job says so and ends. */
+START_TEST(rows_lost_in_setup_end_the_job)
+{
+    rig_start();
+    for (uint32_t i = 0; i < SHARDS; i++)
+        r.shard[i].in_memory = true;
+    go(1000);
+    job_run("one", "", NULL);
+    r.shard[0].create_later = "not yet";
+    job_begin("one", "", "fleet");
+    while (r.coord->slot[0].at.phase != PHASE_SETUP)
+        go(10);
+    go(100);
+    sim_kill(r.shard[1].node);
+    if (_i == 1)
+        sim_kill(r.node);
+    go(300);
+    shard_start(1, 2);
+    r.shard[1].in_memory = true;
+    if (_i == 1) {
+        coord_free(r.coord);
+        coord_start();
+    }
+    go(1000);
+    r.shard[0].create_later = NULL;
+    ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, over, NULL));
+    ck_assert_int_eq(r.client.state, WIRE_JOB_FAILED);
+    ck_assert_msg(strstr(r.client.text, "server-1 died, and its rows were in memory") != NULL, "%s",
+                  r.client.text);
+    ck_assert_int_ne(submit("one", "", "fleet"), 0);
+    rig_stop();
+}
+END_TEST
+
+/* A server whose rows are on its disk comes with durability: memory, in another folder: it is not
+ * taken as long as it has rows (_i 0); once all are dropped it is (_i 1). */
+START_TEST(rows_on_a_disk_do_not_vanish_with_the_durability)
+{
+    rig_start();
+    job_run("one", "", NULL);
+    ck_assert_uint_gt(r.shard[1].sequence, 0);
+    go(2000);
+    if (_i == 1)
+        ck_assert_msg(drop("one", 1) == 0, "%s", e.text);
+    sim_kill(r.shard[1].node);
+    fake_shard_forget(&r.shard[1]);
+    r.shard[1].cluster[0] = r.shard[1].cluster[1] = r.shard[1].sequence = 0;
+    r.shard[1].in_memory = true;
+    go(300);
+    shard_start(1, 2);
+    go(2000);
+    if (_i == 0)
+        ck_assert_msg(strstr(r.shard[1].refused, "comes with durability: memory") != NULL, "%s",
+                      r.shard[1].refused);
+    else
+        job_run("one", "", NULL);
+    rig_stop();
+}
+END_TEST
+
 /* The coordinator (_i 0) or a server (_i 1) goes away while the rows of a space are dropped: only
  * another drop takes the space. */
 START_TEST(spaces_that_are_half_dropped_are_dropped_again)
@@ -849,6 +910,8 @@ int main(void)
     tcase_add_loop_test(t, spaces_that_give_up_a_table_keep_its_place, 0, 3);
     tcase_add_test(t, spaces_keep_what_they_have_learnt);
     tcase_add_test(t, spaces_that_rest_are_lost_with_a_servers_memory);
+    tcase_add_loop_test(t, rows_lost_in_setup_end_the_job, 0, 2);
+    tcase_add_loop_test(t, rows_on_a_disk_do_not_vanish_with_the_durability, 0, 2);
     tcase_add_test(t, spaces_that_were_dropped_are_not_read_as_the_last_one);
     tcase_add_test(t, spaces_are_known_before_what_they_have_learnt);
     tcase_add_loop_test(t, spaces_that_a_newer_list_lacks_are_forgotten, 0, 2);
