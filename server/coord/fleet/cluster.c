@@ -127,7 +127,7 @@ static int empty_check(const struct coord_fleet *f, const struct wire_SHARD_BEAT
     const struct coord_shard *s = &f->members.shard[number];
     bool on_disk = s->synced != 0 && s->incarnation != b->incarnation;
     if (b->in_memory && s->placed && !s->vacant && on_disk &&
-        coord_cluster_led(&f->cluster, number) > 0)
+        coord_cluster_led(&f->cluster, number) > 0 && coord_spaces_have(f))
         return err_set(e, SHOAL_E_CONFIG,
                        "server %s comes with durability: memory, and shard %u of the cluster has "
                        "rows on its disk, which it would not read: say in its file the durability "
@@ -319,8 +319,8 @@ bool coord_cluster_learn(struct coord_fleet *f, uint32_t shard, const struct wir
 
 bool coord_cluster_lost(const struct coord_fleet *f, uint32_t shard)
 {
-    bool led = f->cluster.tablets == 0 || coord_cluster_led(&f->cluster, shard) > 0;
-    return led && coord_shard_lost(&f->members.shard[shard]);
+    return coord_shard_lost(&f->members.shard[shard]) &&
+           (f->cluster.tablets == 0 || coord_cluster_led(&f->cluster, shard) > 0);
 }
 
 int coord_cluster_made_check(const struct coord_fleet *f, bool begins, struct err *e)

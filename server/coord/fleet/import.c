@@ -32,7 +32,7 @@ static int table_check(const struct coord_fleet *f, const struct wire_IMPORT *w,
 {
     COORD_EACH_SPACE (f, s)
         if (coord_space_holds(f, s) && (s->numbers >> w->number & 1) != 0)
-            return coord_space_whole(s, SHOAL_E_NOT_FOUND, e);
+            return coord_space_there(f, s, SHOAL_E_NOT_FOUND, e);
     if (f->cluster.held == 0) /* which spaces there are is not known */
         return 0;
     return err_set(e, SHOAL_E_NOT_FOUND,

@@ -148,12 +148,25 @@ bool coord_spaces_lost(struct coord_fleet *f, const char *server)
     return coord_spaces_mark(f, NULL, how);
 }
 
+static bool has_rows(const struct coord_fleet *f, const struct coord_space *s)
+{
+    return s->state == SPACE_IS && coord_space_holds(f, s) && !f->spaces.use(f, s).brings;
+}
+
+bool coord_spaces_have(const struct coord_fleet *f)
+{
+    bool any = false;
+    COORD_EACH_SPACE (f, s)
+        any = any || has_rows(f, s);
+    return any;
+}
+
 bool coord_spaces_mark(struct coord_fleet *f, const struct coord_space *but, const char *how)
 {
     struct err e = {0};
     bool any = false;
     COORD_EACH_SPACE (f, s) {
-        if (s == but || s->state != SPACE_IS || s->numbers == 0 || f->spaces.use(f, s).brings)
+        if (s == but || s->numbers == 0 || !has_rows(f, s))
             continue;
         log_warn("%s: those of space %s are lost: shoal drop %s, and begin it with a checkpoint",
                  how, s->name, s->name);
@@ -230,6 +243,22 @@ int coord_space_whole(const struct coord_space *s, int status, struct err *e)
                        "space %s is half dropped: some servers have dropped its rows, and not all: "
                        "shoal drop %s once more drops the rest",
                        s->name, s->name);
+    return 0;
+}
+
+int coord_space_there(const struct coord_fleet *f, const struct coord_space *s, int status,
+                      struct err *e)
+{
+    int rc = coord_space_whole(s, status, e);
+    if (rc != 0 || f->spaces.use(f, s).runs)
+        return rc;
+    COORD_EACH_SHARD (&f->members, i)
+        if (coord_cluster_lost(f, i))
+            return err_set(e, status,
+                           "server %s has started again, and its rows of space %s were in memory: "
+                           "they are lost: begin the space anew (--set fresh=all), with a "
+                           "checkpoint (--resume or --start-from) if there is one",
+                           f->members.shard[i].server, s->name);
     return 0;
 }
 

@@ -123,6 +123,10 @@ int coord_space_asked(struct coord_fleet *f, const char *name, struct coord_spac
                       struct err *e);
 /* Refuses, with this status, a space of which rows are missing. */
 int coord_space_whole(const struct coord_space *s, int status, struct err *e);
+/* The same for a reader of rows: rows may be gone although the space is not marked yet, since no job
+ * has begun after a server came back without them. */
+int coord_space_there(const struct coord_fleet *f, const struct coord_space *s, int status,
+                      struct err *e);
 /* Writes the names of the spaces with tables, but for this one (NULL: all). */
 void coord_spaces_text(const struct coord_fleet *f, const struct coord_space *but, char *out,
                        size_t bytes);
@@ -154,6 +158,9 @@ bool coord_spaces_lost(struct coord_fleet *f, const char *server);
 /* A server's rows are gone for good: marks all spaces with tables but this one (NULL: all). how: a
  * sentence without its end. False: the store failed. */
 bool coord_spaces_mark(struct coord_fleet *f, const struct coord_space *but, const char *how);
+/* True when a space has rows that could be lost: its tables are there, and its job, if one runs,
+ * does not bring others. */
+bool coord_spaces_have(const struct coord_fleet *f);
 /* Returns the tables of spaces that no slot's job uses. */
 uint64_t coord_spaces_resting(const struct coord_fleet *f);
 

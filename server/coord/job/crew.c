@@ -10,6 +10,8 @@
 
 #include <inttypes.h>
 
+#define BETWEEN_NS UINT64_C(30000000000) /* the longest way of a worker from one job to the next */
+
 /* Returns the number of workers that the job is to have at least. */
 static uint32_t wanted(const struct coord_job *j)
 {
@@ -87,13 +89,22 @@ static uint64_t workers_of(struct coord *c, uint32_t free)
     return all;
 }
 
+/* True when the fleet has all workers that the job awaits. Those of a job that has just ended are
+ * on their way to the next one, and not known meanwhile. */
+static bool has_enough(struct coord_job *j, uint64_t all, uint64_t now_ns)
+{
+    if (wanted(j) <= all)
+        j->enough_ns = now_ns;
+    return j->enough_ns != 0 && now_ns - j->enough_ns < BETWEEN_NS;
+}
+
 /* Returns the oldest job that has been patient; NULL: there is none. */
 static struct coord_job *patient_of(struct coord *c, uint32_t free)
 {
     struct coord_job *patient = NULL;
     uint64_t all = workers_of(c, free), now = env_now_ns(c->fleet.env);
     COORD_EACH_JOB (c, j)
-        if (awaits(j) && wanted(j) <= all && now - j->phase_ns >= COORD_PATIENCE_NS &&
+        if (awaits(j) && has_enough(j, all, now) && now - j->phase_ns >= COORD_PATIENCE_NS &&
             (patient == NULL || j->at.number < patient->at.number))
             patient = j;
     return patient;

@@ -171,6 +171,7 @@ START_TEST(a_job_that_was_patient_keeps_workers_back)
         ck_assert_ptr_eq(kept, big);
         for (uint32_t i = 0; i < 3; i++)
             leave(small, i);
+        (void)coord_end_fail(small, SHOAL_E_STOPPED, "it is over");
         ck_assert_ptr_null(join(0));
         ck_assert_ptr_null(join(1));
         ck_assert_ptr_eq(join(2), big); /* the fourth */
@@ -179,7 +180,6 @@ START_TEST(a_job_that_was_patient_keeps_workers_back)
         ck_assert_ptr_eq(join(3), big);
         ck_assert_uint_eq(late->workers.count, 0);
     }
-    small->at.phase = PHASE_WAITING;
 }
 END_TEST
 
