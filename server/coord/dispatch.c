@@ -226,6 +226,8 @@ static void audit(struct coord *c, const struct coord_ask *a, int rc)
 {
     enum wire_right right = allow_right_of(a->request);
     const char *operation = wire_type_name(a->request->type);
+    if (a->request->type == WIRE_TYPE_IMPORT && a->request->u.IMPORT.asks && rc == 0)
+        return; /* no order */
     char object[160];
     if (rc == SHOAL_E_DENIED && !allow_may(right, WIRE_COORDINATOR, a->who.role, false))
         log_audit_bounded(.key = a->who.key, .role = role_text(a->who.role), .name = a->who.name,

@@ -294,13 +294,14 @@ int coord_operator_import(struct coord *c, struct coord_ask *a)
     if (w->number >= LIMIT_TABLES)
         return err_set(&a->e, SHOAL_E_MALFORMED, "there is no table number %u", w->number);
     COORD_EACH_JOB (c, j)
-        if (!w->done && coord_phase_running(j) && (j->space->numbers >> w->number & 1) != 0)
+        if (!w->done && !w->asks && coord_phase_running(j) &&
+            (j->space->numbers >> w->number & 1) != 0)
             return err_set(&a->e, SHOAL_E_BUSY,
                            "job %s trains in table %s: wait for its end or stop it first (shoal "
                            "stop)",
                            j->spec.name, w->table);
     a->reply.u.IMPORT_reply.map_epoch = c->fleet.cluster.map_epoch;
-    if (w->done)
+    if (w->done || w->asks)
         return coord_import_done(&c->fleet, w, &a->e);
     return coord_import_begin(&c->fleet, w, &a->e);
 }

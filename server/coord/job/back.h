@@ -46,8 +46,9 @@
 struct coord_job;
 
 #define COORD_BACK_ADVICE                                                                          \
-    "start the job again, with durability: journal, or with checkpoint: {dir: FOLDER, "            \
-    "every_minutes: N} to go back to"
+    "begin it anew (--set fresh=all), with checkpoint: {dir: FOLDER, every_minutes: N} to go "     \
+    "back "                                                                                        \
+    "to, or on servers with durability: journal"
 
 /* True while the job needs rows that the shards have: those that it has trained, or the tables that
  * it begins with. A job that is being set up with none, or with those of a checkpoint, needs
