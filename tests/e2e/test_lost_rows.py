@@ -95,7 +95,7 @@ def a_disk_is_lost_beside_other_spaces(space):
         fleet.kill("s1")
         shutil.rmtree(fleet.folder("s1"))
         got = within(15, "s1 to count as silent", lambda: (g := shoal("replace", "s1", "--from", first[1], "--coordinator", fleet.endpoint)).returncode == 0 and g)
-        assert "rows of first, second are lost with it" in got.stdout + got.stderr, got
+        assert "lost rows with it: first, second" in got.stdout + got.stderr, got
         fleet.server("s1")
         within(15, "s1 to be taken", lambda: "is number" in fleet.said("s1"))
         for name, what in (("first", first), ("second", second)):

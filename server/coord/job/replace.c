@@ -151,8 +151,8 @@ static int put(struct coord *c, struct coord_ask *a, const struct coord_job *j)
     size_t at = strlen(to->told);
     if (several)
         (void)snprintf(to->told + at, sizeof to->told - at,
-                       "; rows of %s are lost with it: shoal drop each, then begin it with a "
-                       "checkpoint of its own (--resume or --start-from)",
+                       "; shoal drop, then begin with a checkpoint of its own, each space that has "
+                       "lost rows with it: %s",
                        names);
     log_warn("server %s is replaced: %s", w->server, to->told);
     c->replaced = (struct coord_replaced){a->from, a->request->id, *to};
