@@ -2,7 +2,8 @@
  *
  *   the table is found --> files are opened and compared with its schema --> every row is read:
  *   numbers, keys, keys twice --> IMPORT (no job trains in the table; the audit log) --> rows of
- *   erased keys are evicted --> rows are sent --> IMPORT, done (no job has begun since)
+ *   erased keys are evicted --> rows are sent, and IMPORT, asks, now and then --> IMPORT, done (no
+ *   job has begun since, and no row was dropped)
  *
  * Nothing is written before all of it is checked. A command that was stopped half way is repeated
  * as it stands: the same rows again change nothing. Files are mapped, and read twice: one that
@@ -25,7 +26,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { ORDER_MS = 30000 };
+enum { ORDER_MS = 30000, ASKS_MS = 1000 };
 
 struct import {
     struct option_line *o;
@@ -300,23 +301,35 @@ static int check(struct import *m, struct err *e)
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-static int order(const struct import *m, bool done, uint64_t rows, struct err *e)
+static int import_ask(const struct import *m, struct wire_IMPORT q, uint32_t timeout_ms,
+                      struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_IMPORT}, reply;
     struct ask *a = NULL;
-    w.u.IMPORT = (struct wire_IMPORT){.number = m->schema->table,
-                                      .checksum = m->source->checksum,
-                                      .rows = rows,
-                                      .done = done,
-                                      .token = m->token};
+    w.u.IMPORT = q;
+    w.u.IMPORT.number = m->schema->table;
+    w.u.IMPORT.checksum = m->source->checksum;
+    w.u.IMPORT.token = m->token;
     text_copy(w.u.IMPORT.table, sizeof w.u.IMPORT.table, m->schema->name);
     text_copy(w.u.IMPORT.file, sizeof w.u.IMPORT.file, m->source->names);
     text_clean(w.u.IMPORT.file);
     int rc = cli_ask_open(m->at.endpoint, NULL, &a, e);
     if (rc == 0)
-        rc = cli_ask(a, &w, NULL, ORDER_MS, &reply, NULL, e);
+        rc = cli_ask(a, &w, NULL, timeout_ms, &reply, NULL, e);
     cli_ask_close(a);
     return rc == 0 ? 0 : err_wrap(e, rc, "coordinator %s", m->at.endpoint);
+}
+
+static int order(const struct import *m, bool done, uint64_t rows, struct err *e)
+{
+    return import_ask(m, (struct wire_IMPORT){.rows = rows, .done = done}, ORDER_MS, e);
+}
+
+/* Asks in between. While no coordinator answers rows are sent on: the end asks again. */
+static int asks(void *context, struct err *e)
+{
+    int rc = import_ask(context, (struct wire_IMPORT){.asks = true}, ASKS_MS, e);
+    return rc == SHOAL_E_STOPPED || rc == SHOAL_E_NOT_FOUND ? rc : 0;
 }
 
 static void tell(const struct import *m, const struct import_counts *c)
@@ -380,7 +393,9 @@ static int rows_send(struct import *m, struct import_counts *counts, struct err 
                                                 .source = m->source,
                                                 .keys = m->keys,
                                                 .keep = option_given(m->o, "keep"),
-                                                .quiet = option_given(m->o, "json")},
+                                                .quiet = option_given(m->o, "json"),
+                                                .asks = asks,
+                                                .context = m},
                          counts, e);
     m->seconds = (double)(time_monotonic_ns() - began_ns) / 1e9;
     return rc;

@@ -128,6 +128,9 @@ struct import_order {
     struct import_keys *keys;
     bool keep;
     bool quiet; /* no progress */
+    /* asked every few seconds while rows are sent: why the import cannot end well any more */
+    int (*asks)(void *context, struct err *e);
+    void *context;
 };
 struct import_counts {
     uint64_t sent, made, replaced, kept, blocked;

@@ -14,6 +14,7 @@
 #define SECOND_NS UINT64_C(1000000000)
 #define CHANGED "a file has changed since its rows were checked"
 #define PATIENCE_NS (30 * SECOND_NS) /* for the first map */
+#define ASKS_NS (2 * SECOND_NS)
 
 struct sender {
     const struct import_order *order;
@@ -21,7 +22,7 @@ struct sender {
     struct env *env;
     struct client *client;
     struct assigner *assigner;
-    struct env_timer progress, patience;
+    struct env_timer progress, patience, asks;
     uint64_t rows, row; /* of the source; the next one */
     bool begun, ended;
     int status;
@@ -71,6 +72,19 @@ static void progress_fire(struct env_timer *t)
     env_timer_start(s->env, t, isatty(STDERR_FILENO) ? SECOND_NS : 10 * SECOND_NS);
 }
 
+static void sender_done(void *context, int status, const struct err *e);
+
+static void asks_fire(struct env_timer *t)
+{
+    struct sender *s = container_of(t, struct sender, asks);
+    struct err e = {0};
+    int rc = s->order->asks(s->order->context, &e);
+    if (rc != 0)
+        sender_done(s, rc, &e);
+    else
+        env_timer_start(s->env, t, ASKS_NS);
+}
+
 /* ---- the loop -------------------------------------------------------------------------------- */
 
 static void sender_done(void *context, int status, const struct err *e)
@@ -93,6 +107,7 @@ static void sender_map(void *context)
     s->begun = true;
     env_timer_stop(s->env, &s->patience);
     env_timer_start(s->env, &s->progress, SECOND_NS);
+    env_timer_start(s->env, &s->asks, ASKS_NS);
     assigner_start(s->assigner);
 }
 
@@ -159,6 +174,7 @@ int import_send(const struct import_order *o, struct import_counts *out, struct 
     struct sender s = {.order = o,
                        .rows = import_keys_count(o->keys),
                        .progress = {.fire = progress_fire},
+                       .asks = {.fire = asks_fire},
                        .patience = {.fire = patience_fire}};
     *out = (struct import_counts){.sent = 0};
     o->source->rewind(o->source);
@@ -174,6 +190,7 @@ int import_send(const struct import_order *o, struct import_counts *out, struct 
         progress_say(&s, '\n');
         env_timer_stop(s.env, &s.progress);
         env_timer_stop(s.env, &s.patience);
+        env_timer_stop(s.env, &s.asks);
         rc = s.status;
         if (rc != 0)
             err_set(e, rc, "%s", s.err.text);

@@ -228,9 +228,9 @@ int cli_submit_job(const struct submit_order *o, struct err *e)
             err_wrap(e, rc, "coordinator %s", o->coordinator);
     }
     if (rc == 0) {
-        printf("%s is run %" PRIu64 "; `shoal status --coordinator %s` shows it, `shoal stop "
-               "--coordinator %s` ends it\n",
-               o->path, run, o->coordinator, o->coordinator);
+        printf("%s is run %" PRIu64 "; `shoal status --job %" PRIu64
+               " --coordinator %s` shows it, `shoal stop %" PRIu64 " --coordinator %s` ends it\n",
+               o->path, run, run, o->coordinator, run, o->coordinator);
         if (said[0] != 0)
             puts(text_clean(said));
         fflush(stdout);

@@ -922,10 +922,13 @@ enum wire_moves { WIRE_MOVES_REBALANCE = 1, WIRE_MOVES_DRAIN, WIRE_MOVES_STOP, W
 /* Rows of files go into a table by key (ASSIGN): sent before the first of them, and (done) behind
  * the last one; both go into the audit log. BUSY: a job that uses the table runs. number: the
  * table's number on the shards; file, checksum (XXH3 of what was read) and rows: for the log; rows
- * with done: those that the table got. token: a number that the sender draws, not 0. DRIFT, with
- * done: since the request with this token a job has begun in the table, or another import. */
+ * with done: those that the table got. asks: nothing is ordered; it is asked in between whether the
+ * import may still end well. token: a number that the sender draws, not 0. STOPPED, with done or
+ * asks: since the request with this token a job has begun in the table, or another import, or its
+ * rows were dropped. */
 #define WIRE_IMPORT(U32, U64, I32, F32, F64, B, STR) \
-    STR(table, LIMIT_NAME) U32(number) STR(file, 96) U64(checksum) U64(rows) B(done) U64(token)
+    STR(table, LIMIT_NAME) U32(number) STR(file, 96) U64(checksum) U64(rows) B(done) \
+    U64(token) B(asks)
 #define WIRE_IMPORT_REPLY(U32, U64, I32, F32, F64, B, STR) U64(map_epoch)
 /* Names a copy that is not in sync as the shard's leader, when no copy in sync is there. Without
  * accept_loss nothing changes. Reply: told says which copy leads or would lead, and which records

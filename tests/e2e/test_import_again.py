@@ -4,7 +4,7 @@ import os
 import signal
 
 from fleet import *
-from test_import import digest, floats, founded, founded_anew, job_of, log, npy, put, row, struct, vectors
+from test_import import digest, floats, founded, founded_anew, job_of, log, npy, put, row, space_of, struct, vectors
 
 COUNT = 400000
 
@@ -106,8 +106,26 @@ def a_job_between_is_noticed(space):
         process = begun(fleet, words)
         founded_anew(fleet, job)
         status, said = goes_on(process)
-        assert status == 69 and "a job has begun in table emb since this import began" in said and "the same line again" in said, (status, said)
+        assert status == 69 and "a job has begun in table emb" in said and "since this import began" in said and "the same line again" in said, (status, said)
         assert digest(fleet)["rows"] < COUNT
+        assert f"{COUNT} rows: " in put(fleet, *words) and digest(fleet)["rows"] == COUNT
+
+
+def a_drop_between_stops_it(space):
+    """The table is dropped while the import sleeps: it says so in the midst of its rows, and the same line again puts in every row."""
+    job = job_of(space)
+    words = large(space)
+    with Fleet(space, "f").up() as fleet:
+        fleet.fits()
+        founded(fleet, job)
+        process = begun(fleet, words)
+        got = shoal("drop", f"{space_of(job)}/emb", "--coordinator", fleet.endpoint)
+        assert got.returncode == 0, got
+        time.sleep(2.1)
+        status, said = goes_on(process)
+        assert status == 69 and "its rows were dropped" in said, (status, said)
+        sent = int(re.search(r"(\d+) of \d+ rows were sent", said)[1])
+        assert sent < COUNT, said
         assert f"{COUNT} rows: " in put(fleet, *words) and digest(fleet)["rows"] == COUNT
 
 
@@ -174,4 +192,4 @@ def whatever_dies_it_is_repeated(space):
 
 
 if __name__ == "__main__":
-    main([a_difference_gives_the_newer_rows, a_job_between_is_noticed, a_second_import_is_noticed, a_file_that_changes_is_noticed, whatever_dies_it_is_repeated])
+    main([a_difference_gives_the_newer_rows, a_job_between_is_noticed, a_drop_between_stops_it, a_second_import_is_noticed, a_file_that_changes_is_noticed, whatever_dies_it_is_repeated])

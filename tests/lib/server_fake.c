@@ -54,7 +54,7 @@ static void shard_beat(struct env_timer *t)
                                               .newest_run = s->newest_run,
                                               .newest_cut = s->held > s->cut ? s->held : s->cut,
                                               .sequence = s->sequence,
-                                              .synced = s->sequence,
+                                              .synced = s->in_memory ? 0 : s->sequence,
                                               .names_version = s->names_version,
                                               .taken_version = s->taken_newest};
     if (s->names_version > 0)
@@ -244,11 +244,19 @@ static void run_named(struct fake_shard *s, uint64_t run)
 }
 
 /* The number of shards is that of the checkpoint, so each loads its own part. */
+static bool has_table(const struct fake_shard *s)
+{
+    bool has = false;
+    for (uint32_t t = 0; t < sizeof s->tablets / sizeof s->tablets[0]; t++)
+        has = has || s->tablets[t] != 0;
+    return has;
+}
+
 static int shard_load(struct fake_shard *s, const struct wire_LOAD *q)
 {
     static struct fake_cut cut;
     char path[LIMIT_PATH];
-    if (s->tablets[0] == 0)
+    if (!has_table(s))
         return SHOAL_E_INTERNAL; /* order: tables first */
     if (s->run.run == q->run)
         return 0;
@@ -305,7 +313,7 @@ static int shard_unload(struct fake_shard *s)
 
 static int shard_run_open(struct fake_shard *s, const struct wire_RUN_OPEN *q, struct wire *w)
 {
-    if (s->tablets[0] == 0)
+    if (!has_table(s))
         return SHOAL_E_INTERNAL; /* order: tables first */
     if (s->run.run == q->run)
         return 0;

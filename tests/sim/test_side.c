@@ -3,6 +3,7 @@
 #include "proto/base/json.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/job/slot.h"
+#include "server/coord/keep/checkpoint.h"
 #include "tests/lib/dense_case.h"
 #include "tests/lib/server_fake.h"
 #include "tests/lib/sim_cluster.h"
@@ -258,6 +259,58 @@ START_TEST(a_later_job_gets_spare_workers)
 }
 END_TEST
 
+static struct coord_job *job_of(const char *name)
+{
+    for (uint32_t i = 0; cluster.coord != NULL && i < JOBS; i++)
+        if (strcmp(cluster.coord->slot[i].spec.name, name) == 0)
+            return &cluster.coord->slot[i];
+    return NULL;
+}
+
+/* Both train, and the second one has a checkpoint. */
+static bool has_kept(void *context)
+{
+    uint32_t jobs = 2;
+    char path[LIMIT_PATH];
+    (void)context;
+    return all_train(&jobs) && job_of("two") != NULL &&
+           coord_checkpoint_newest(job_of("two"), 0, path);
+}
+
+/* A server dies with rows in its memory, alone (_i even) or together with the coordinator. The job
+ * that has a checkpoint goes back to it and ends as alone; the other one says what is lost and ends,
+ * and its space is marked. */
+START_TEST(a_job_goes_back_beside_one_that_cannot)
+{
+    uint32_t jobs = 2;
+    char now[CLUSTER_TABLES][40];
+    alone();
+    ck_assert_int_eq(mkdir(worker_path("kept"), 0700), 0);
+    size_t at = strlen(yaml[1]);
+    (void)snprintf(yaml[1] + at, sizeof yaml[1] - at,
+                   "checkpoint: {dir: %s, every_batches: 5, keep: 4}\n", worker_path("kept"));
+    open(51 + (uint64_t)_i, NULL);
+    run(0, jobs, BOUND);
+    ck_assert(sim_run(cluster.sim, BOUND, has_kept, NULL));
+    cluster_server_kill(&cluster, (uint32_t)_i / 2 % 2);
+    if (_i % 2 == 1)
+        cluster_coord_kill(&cluster);
+    (void)sim_run(cluster.sim, sim_now_ns(cluster.sim) + 100 * MS, never, NULL);
+    cluster_server_start(&cluster, (uint32_t)_i / 2 % 2);
+    if (_i % 2 == 1)
+        cluster_coord_start(&cluster);
+    ck_assert(sim_run(cluster.sim, sim_now_ns(cluster.sim) + BOUND, all_over, &jobs));
+    const struct coord_job *one = job_of("one"), *two = job_of("two");
+    ck_assert_int_eq(one->at.phase, PHASE_FAILED);
+    ck_assert_msg(strstr(one->at.text, "memory") != NULL, "%s", one->at.text);
+    ck_assert_uint_eq(one->space->state, SPACE_LOST);
+    digests_of(two, now);
+    ck_assert(memcmp(now, digest[1], sizeof now) == 0);
+    ck_assert_uint_eq(two->space->state, SPACE_IS);
+    ck_assert_uint_ge(two->went_back, 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("side");
@@ -267,6 +320,7 @@ int main(void)
     tcase_add_loop_test(t, jobs_end_as_each_does_alone, 0, 5);
     tcase_add_loop_test(t, jobs_end_so_whatever_dies, 0, 8);
     tcase_add_loop_test(t, a_later_job_gets_spare_workers, 0, 2);
+    tcase_add_loop_test(t, a_job_goes_back_beside_one_that_cannot, 0, 8);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -24,6 +24,7 @@ enum { ROWS = 240, WORKERS = 2 };
 static struct cluster cluster;
 static struct fake_client client;
 static uint32_t at_once; /* jobs; 0: one */
+static bool in_memory;   /* folders of servers keep no rows */
 static char digest[CLUSTER_TABLES][40], other[CLUSTER_TABLES][40];
 
 /* Rows of two columns of these names, which differ between the models. */
@@ -82,7 +83,7 @@ static void open_copied(uint64_t seed, const char *dir, uint32_t replicas)
                                 .dir = dir,
                                 .replicas = replicas,
                                 .shards = replicas};
-    if (dir != NULL)
+    if (dir != NULL && !in_memory)
         o.durability = DURABLE_JOURNAL;
     o.sim = (struct sim_options){.seed = seed,
                                  .delay_min_ns = MS / 20,
@@ -107,18 +108,11 @@ static bool over(void *context)
            client.state == WIRE_JOB_FAILED;
 }
 
-/* Runs a job to its end, and writes the digests of its tables. */
-static void run(const char *yaml, const char *from, char out[CLUSTER_TABLES][40])
+/* Writes the digests of the tables of the job that is done. */
+static void digests_of(char out[CLUSTER_TABLES][40])
 {
     struct json *r;
     struct err e = {0};
-    if (client.node != NULL)
-        sim_kill(client.node);
-    memset(&client, 0, sizeof client);
-    client.from = from;
-    fake_client_start(&client, cluster.sim, yaml, WORKERS);
-    ck_assert(sim_run(cluster.sim, sim_now_ns(cluster.sim) + BOUND, over, NULL));
-    ck_assert_msg(client.state == WIRE_JOB_DONE, "%d: %s", client.submit_status, client.text);
     const struct coord_job *j = &cluster.coord->slot[0];
     ck_assert_msg(json_parse(j->report, strlen(j->report), &r, &e) == 0, "%s", e.text);
     const struct json *tables = json_get(r, "tables");
@@ -128,6 +122,24 @@ static void run(const char *yaml, const char *from, char out[CLUSTER_TABLES][40]
         (void)snprintf(out[t], sizeof out[t], "%s",
                        json_as_string(json_get(json_array_at(tables, t), "digest"), ""));
     json_free(r);
+}
+
+static void submit(const char *yaml, const char *from)
+{
+    if (client.node != NULL)
+        sim_kill(client.node);
+    memset(&client, 0, sizeof client);
+    client.from = from;
+    fake_client_start(&client, cluster.sim, yaml, WORKERS);
+}
+
+/* Runs a job to its end, and writes the digests of its tables. */
+static void run(const char *yaml, const char *from, char out[CLUSTER_TABLES][40])
+{
+    submit(yaml, from);
+    ck_assert(sim_run(cluster.sim, sim_now_ns(cluster.sim) + BOUND, over, NULL));
+    ck_assert_msg(client.state == WIRE_JOB_DONE, "%d: %s", client.submit_status, client.text);
+    digests_of(out);
 }
 
 static void same(char a[CLUSTER_TABLES][40], char b[CLUSTER_TABLES][40])
@@ -197,9 +209,7 @@ START_TEST(so_it_is_whatever_dies)
     ck_assert_int_eq(mkdir(dir, 0700), 0);
     open(31 + (uint64_t)_i, dir);
     run(job_of(0, ""), NULL, digest);
-    sim_kill(client.node);
-    memset(&client, 0, sizeof client);
-    fake_client_start(&client, cluster.sim, job_of(1, ""), WORKERS);
+    submit(job_of(1, ""), NULL);
     ck_assert(sim_run(cluster.sim, sim_now_ns(cluster.sim) + BOUND, second_trains, NULL));
     if (_i == 0 || _i == 3)
         cluster_server_kill(&cluster, 1);
@@ -277,9 +287,7 @@ START_TEST(a_model_that_begins_anew_leaves_the_other)
     if (_i < 2) {
         run(text, NULL, now);
     } else {
-        sim_kill(client.node);
-        memset(&client, 0, sizeof client);
-        fake_client_start(&client, cluster.sim, text, WORKERS);
+        submit(text, NULL);
         ck_assert(sim_run(cluster.sim, sim_now_ns(cluster.sim) + BOUND, second_trains, NULL));
         cluster_coord_kill(&cluster);
         cluster_server_kill(&cluster, 0);
@@ -398,9 +406,7 @@ START_TEST(a_model_that_goes_back_leaves_the_other)
     ck_assert_int_eq(mkdir(worker_path("kept"), 0700), 0);
     (void)snprintf(text, sizeof text, "%scheckpoint: {dir: %s, every_batches: 5, keep: 4}\n",
                    job_of(1, ""), worker_path("kept"));
-    sim_kill(client.node);
-    memset(&client, 0, sizeof client);
-    fake_client_start(&client, cluster.sim, text, WORKERS);
+    submit(text, NULL);
     ck_assert_msg(sim_run(cluster.sim, sim_now_ns(cluster.sim) + BOUND, has_checkpoint, NULL),
                   "phase %u: %s", cluster.coord->slot[0].at.phase, client.text);
     coord_back_want(&cluster.coord->slot[0], "rows are lost, says a test");
@@ -445,6 +451,73 @@ START_TEST(a_follower_drops_the_same_tables)
     rest(15000 * MS);
     look(1, now);
     same(now, other);
+}
+END_TEST
+
+/* ---- rows that vanish ------------------------------------------------------------------------ */
+
+#define PHASE_HALF_SET UINT32_MAX /* SETUP, and the server that is to die is set up */
+static const uint32_t moments[] = {PHASE_WAITING, PHASE_INDEX,    PHASE_TABLES,
+                                   PHASE_SETUP,   PHASE_HALF_SET, PHASE_LANES,
+                                   PHASE_TRAIN,   PHASE_EVAL,     PHASE_DIGEST};
+enum { MOMENTS = sizeof moments / sizeof moments[0] };
+enum { IN_MEMORY, WITH_CHECKPOINTS, COPIED, JOURNALLED, KINDS };
+
+/* The job that begins with the tables is at this moment, or over. */
+static bool is_at(void *context)
+{
+    uint32_t phase = *(const uint32_t *)context;
+    const struct coord_job *j = &cluster.coord->slot[0];
+    if (over(NULL))
+        return true;
+    if (!j->parsed || strcmp(j->asked.path, "fleet") != 0)
+        return false;
+    if (phase == PHASE_HALF_SET)
+        return j->at.phase == PHASE_SETUP && j->setup.shard[1].done;
+    return j->at.phase == phase;
+}
+
+/* A job begins with the tables that the servers hold, in memory or not, with copies or not. At each
+ * moment of it a server dies, alone or together with the coordinator, and comes back: the job ends
+ * with the rows that it has where nothing dies, or says what is lost. Then no job begins with the
+ * rest. */
+START_TEST(rows_that_vanish_are_noticed)
+{
+    uint32_t phase = moments[_i % MOMENTS], kind = (uint32_t)_i / MOMENTS % KINDS;
+    bool both = _i / (MOMENTS * KINDS) == 1;
+    char first[CLUSTER_TABLES][40], second[CLUSTER_TABLES][40], now[CLUSTER_TABLES][40];
+    char text[2048];
+    alone(first, second);
+    in_memory = kind != JOURNALLED;
+    open_copied(131 + (uint64_t)_i, servers_dir(1), kind == COPIED ? 2 : 0);
+    run(job_of(0, ""), NULL, digest);
+    same(digest, first);
+    (void)snprintf(text, sizeof text, "%s", job_of(0, ""));
+    if (kind == WITH_CHECKPOINTS) {
+        ck_assert_int_eq(mkdir(worker_path("kept"), 0700), 0);
+        (void)snprintf(text + strlen(text), sizeof text - strlen(text),
+                       "checkpoint: {dir: %s, every_batches: 5, keep: 4}\n", worker_path("kept"));
+    }
+    submit(text, "fleet");
+    ck_assert(sim_run(cluster.sim, sim_now_ns(cluster.sim) + BOUND, is_at, &phase));
+    cluster_server_kill(&cluster, 1);
+    if (both)
+        cluster_coord_kill(&cluster);
+    rest(100 * MS);
+    cluster_server_start(&cluster, 1);
+    if (both)
+        cluster_coord_start(&cluster);
+    ck_assert(sim_run(cluster.sim, sim_now_ns(cluster.sim) + BOUND, over, NULL));
+    if (client.state == WIRE_JOB_DONE) {
+        digests_of(now);
+        same(now, second);
+        return;
+    }
+    ck_assert_int_ne(kind, JOURNALLED);
+    ck_assert_msg(strstr(client.text, "memory") != NULL, "%s", client.text);
+    submit(job_of(0, ""), "fleet");
+    ck_assert(sim_run(cluster.sim, sim_now_ns(cluster.sim) + BOUND, over, NULL));
+    ck_assert_msg(client.state != WIRE_JOB_DONE, "a part of the rows is gone");
 }
 END_TEST
 
@@ -520,6 +593,7 @@ int main(void)
     tcase_add_loop_test(t, a_model_takes_the_places_of_a_dropped_one, 0, 2);
     tcase_add_loop_test(t, a_model_that_goes_back_leaves_the_other, 0, 2);
     tcase_add_loop_test(t, a_follower_drops_the_same_tables, 0, 2);
+    tcase_add_loop_test(t, rows_that_vanish_are_noticed, 0, 2 * KINDS * MOMENTS);
     tcase_add_loop_test(t, jobs_that_wait_end_in_order, 0, 2);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);

@@ -35,14 +35,14 @@ def before(text, mark, block):
 
 def changed(blocks, rows):
     """Path -> its new text, of the files that the walk touches."""
-    wire, coord = (ROOT / p for p in ("proto/wire/wire.h", "server/coord/coord.c"))
+    wire, coord = (ROOT / p for p in ("proto/wire/wire.h", "server/coord/dispatch.c"))
     lists = before(wire.read_text(encoding="utf-8"), "/* X(NAME, wire number,", blocks[0])
     handler = before(coord.read_text(encoding="utf-8"), "/* ---- dispatch ---", blocks[1])
     taken = re.findall(r"^    X\([A-Z_]+, (\d+), \d, \d\)", lists, re.M)
     allow = row_into((ROOT / "proto/wire/allow.h").read_text(encoding="utf-8"), "WIRE_ALLOW_MAP", rows[1])
     row = rows[0].replace(", N,", f", {max(map(int, taken)) + 1},")
     return {"proto/wire/wire.h": row_into(lists, "WIRE_MAP", row),
-            "proto/wire/allow.h": allow, "server/coord/coord.c": row_into(handler, "DISPATCH_MAP", rows[2]),
+            "proto/wire/allow.h": allow, "server/coord/dispatch.c": row_into(handler, "DISPATCH_MAP", rows[2]),
             "tests/wire/walk_call.h": blocks[2]}
 
 

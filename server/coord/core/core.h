@@ -235,6 +235,8 @@ struct coord_job {
     char *report;       /* owned; set once the job has ended */
     uint32_t went_back; /* number of returns (back.h) */
     struct coord_passed passed;
+    uint64_t
+        enough_ns;  /* when the fleet last had all workers that it awaits (job/crew.h); 0: never */
     uint64_t laned; /* the run in which all lanes were fenced: from then on their marks are known */
     /* why the job goes back: what servers have lost of it (back.h); "": nothing */
     char lost[ERR_TEXT_MAX];

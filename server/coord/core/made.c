@@ -213,14 +213,15 @@ struct json *coord_made_json(const struct coord_fleet *f)
             continue;
         struct json *item = json_new_object(), *tables = json_new_array();
         json_set_string(item, "space", s->name);
-        json_set_string(item, "state", state[s->state]);
+        bool lost = s->state == SPACE_IS && coord_space_there(f, s, SHOAL_E_NOT_FOUND, NULL) != 0;
+        json_set_string(item, "state", state[lost ? SPACE_LOST : s->state]);
         for (uint32_t t = 0; m->number != 0 && t < m->tables; t++)
             json_append_string(tables, m->table[t].name);
         json_set(item, "tables", tables);
         if (m->number != 0)
             json_set_string(item, "job", m->spec.name);
         json_set_int(item, "number", (int64_t)m->number);
-        json_set_bool(item, "runs", s->runs);
+        json_set_bool(item, "runs", f->spaces.use(f, s).runs);
         coord_shares_json(f, s, item);
         json_append(list, item);
     }
@@ -244,7 +245,7 @@ static int space_of(struct coord_job *j, const char *name, struct coord_space **
 {
     int rc = coord_space_asked(j->fleet, name, out, e);
     if (rc == 0 && *out != NULL)
-        rc = coord_space_whole(*out, SHOAL_E_NOT_FOUND, e);
+        rc = coord_space_there(j->fleet, *out, SHOAL_E_NOT_FOUND, e);
     return rc;
 }
 

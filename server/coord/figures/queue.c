@@ -187,5 +187,5 @@ struct json *coord_queue_line(const struct coord_queued *item, const char *state
 void coord_queue_lines(const struct coord_queue *q, struct json *list)
 {
     for (uint32_t i = 0; i < q->count; i++)
-        json_append(list, coord_queue_line(&q->item[i], "submitted", 0, ""));
+        json_append(list, coord_queue_line(&q->item[i], "submitted", 0, q->item[i].why));
 }

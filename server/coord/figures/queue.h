@@ -50,6 +50,8 @@ struct coord_queued {
     /* how often it was tried, when it last was, and turns.c's stamp of the fleet then */
     uint32_t tries;
     uint64_t tried_ns, stamp;
+    /* why it could not begin at its turn; "": its turn has not come */
+    char why[ERR_TEXT_MAX];
 };
 
 struct coord_queue {

@@ -121,9 +121,19 @@ void coord_cluster_note(struct coord_fleet *f, const struct wire_SHARD_BEAT *b,
 
 /* ---- a known one ---- */
 
-static int empty_check(const struct coord_shard *s, const struct wire_SHARD_BEAT *b,
+static int empty_check(const struct coord_fleet *f, const struct wire_SHARD_BEAT *b,
                        uint32_t number, struct err *e)
 {
+    const struct coord_shard *s = &f->members.shard[number];
+    bool on_disk = s->synced != 0 && s->incarnation != b->incarnation;
+    if (b->in_memory && s->placed && !s->vacant && on_disk &&
+        coord_cluster_led(&f->cluster, number) > 0 && coord_spaces_have(f))
+        return err_set(e, SHOAL_E_CONFIG,
+                       "server %s comes with durability: memory, and shard %u of the cluster has "
+                       "rows on its disk, which it would not read: say in its file the durability "
+                       "that it had, with its data_dir. To keep rows in memory from now on, start "
+                       "it so, drop all spaces (shoal drop SPACE), then change the durability",
+                       b->server, number);
     if (!s->placed || s->vacant || b->in_memory)
         return 0;
     return err_set(e, SHOAL_E_CONFIG,
@@ -210,7 +220,7 @@ static int claim_known(const struct coord_fleet *f, const struct wire_SHARD_BEAT
     if (!coord_member_belongs(b) && (owner == NULL || coord_copies_others(f, number)))
         return 0;
     if (!coord_member_belongs(b))
-        return empty_check(owner, b, number, e);
+        return empty_check(f, b, number, e);
     if (b->cluster_high != cl->id[0] || b->cluster_low != cl->id[1])
         return err_set(e, SHOAL_E_CONFIG,
                        "server %s has rows of cluster %016" PRIx64 "%016" PRIx64
@@ -307,6 +317,12 @@ bool coord_cluster_learn(struct coord_fleet *f, uint32_t shard, const struct wir
     return true;
 }
 
+bool coord_cluster_lost(const struct coord_fleet *f, uint32_t shard)
+{
+    return coord_shard_lost(&f->members.shard[shard]) &&
+           (f->cluster.tablets == 0 || coord_cluster_led(&f->cluster, shard) > 0);
+}
+
 int coord_cluster_made_check(const struct coord_fleet *f, bool begins, struct err *e)
 {
     const struct coord_members *m = &f->members;
@@ -314,26 +330,26 @@ int coord_cluster_made_check(const struct coord_fleet *f, bool begins, struct er
     const struct coord_shard *lost = NULL, *kept = NULL;
     for (uint32_t s = 0; s < m->shards; s++) {
         const struct coord_shard *at = &m->shard[s];
-        if (!at->figures.in_memory || at->made == 0 ||
-            (cl->tablets > 0 && coord_cluster_led(cl, s) == 0))
+        if (!at->seen || at->made == 0 || (cl->tablets > 0 && coord_cluster_led(cl, s) == 0))
             continue;
-        if (at->made == at->incarnation)
-            kept = at;
-        else
+        if (coord_cluster_lost(f, s))
             lost = at;
+        else
+            kept = at;
     }
     if (lost != NULL && kept == NULL && begins)
         return err_set(e, SHOAL_E_NOINPUT,
                        "start_from: fleet: server %s has started again, and the rows were in "
-                       "memory: none are left. Begin with a checkpoint (--start-from CHECKPOINT), "
-                       "or without start_from",
+                       "memory: none are left. --set fresh=all without start_from begins anew, "
+                       "and with --start-from CHECKPOINT beside it with a checkpoint's tables",
                        lost->server);
     if (lost == NULL || kept == NULL)
         return 0;
-    return err_set(e, SHOAL_E_UNAVAILABLE,
+    return err_set(e, SHOAL_E_EXISTS,
                    "server %s has started again and its rows were in memory, those of server %s "
-                   "are still there: a job would go on with a part of them. Start all servers "
-                   "again, then submit the job",
+                   "are still there: a job would go on with a part of them. --set fresh=all "
+                   "without start_from drops that part of its space for good and begins anew, and "
+                   "with --start-from CHECKPOINT beside it with a checkpoint's tables",
                    lost->server, kept->server);
 }
 

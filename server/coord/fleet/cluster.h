@@ -92,8 +92,11 @@ void coord_cluster_note(struct coord_fleet *f, const struct wire_SHARD_BEAT *bea
  * (coord_older_run). */
 bool coord_cluster_learn(struct coord_fleet *f, uint32_t shard, const struct wire_SHARD_BEAT *beat);
 
+/* True when the process that had the shard's rows, in its memory alone, has gone. A shard without
+ * tablets, since it joined or was drained, had none. */
+bool coord_cluster_lost(const struct coord_fleet *f, uint32_t shard);
 /* Checks that the rows in memory are all there, or none are; a shard without tablets has none.
- * UNAVAILABLE: some servers have lost their rows and others have not; the error names one of each.
+ * EXISTS: some servers have lost their rows and others have not; the error names one of each.
  * NOINPUT: a job begins with these tables (`begins`), and all servers have lost them. */
 int coord_cluster_made_check(const struct coord_fleet *f, bool begins, struct err *e);
 /* {"id", "shards", "map_epoch", "tablets", "come": [{"name", "index"}], the shards that wait until

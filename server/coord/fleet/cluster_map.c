@@ -309,7 +309,7 @@ static int layout_check(const struct coord_fleet *f, const struct table_schema *
         e, SHOAL_E_CONFIG,
         "table %s has %u tablets, the servers have another table in its place: set "
         "tables[].tablets to what it was, or begin anew: --set fresh=all drops the tables of "
-        "this space, and no other ones",
+        "this space for good, and no other ones",
         table[kept].name, 1u << table[kept].tablet_bits);
 }
 
@@ -363,7 +363,7 @@ static int numbers_keep(const struct coord_cluster *cl, const struct table_schem
             return err_set(e, SHOAL_E_CONFIG,
                            "table %s has %u tablets, the servers have another table in its place: "
                            "set tables[].tablets to what it was, or begin anew: --set fresh=all "
-                           "drops the tables of this space, and no other ones",
+                           "drops the tables of this space for good, and no other ones",
                            table[t].name, 1u << table[t].tablet_bits);
     }
     return 0;

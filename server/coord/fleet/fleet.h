@@ -104,7 +104,7 @@ struct coord_fleet {
 
 struct coord_worker;
 
-/* A request of a peer. The handler of its type (coord.c) returns 0 and fills in the reply, or
+/* A request of a peer. The handler of its type (dispatch.c) returns 0 and fills in the reply, or
  * refuses the request with a status and `e`. */
 struct coord_ask {
     peer_t from;

@@ -32,7 +32,7 @@ static int table_check(const struct coord_fleet *f, const struct wire_IMPORT *w,
 {
     COORD_EACH_SPACE (f, s)
         if (coord_space_holds(f, s) && table_set_has(&s->numbers, w->number))
-            return coord_space_whole(s, SHOAL_E_NOT_FOUND, e);
+            return coord_space_there(f, s, SHOAL_E_NOT_FOUND, e);
     if (!table_set_any(f->cluster.held)) /* which spaces there are is not known */
         return 0;
     return err_set(e, SHOAL_E_NOT_FOUND,
@@ -53,6 +53,7 @@ int coord_import_begin(struct coord_fleet *f, const struct wire_IMPORT *w, struc
 
 int coord_import_done(struct coord_fleet *f, const struct wire_IMPORT *w, struct err *e)
 {
+    char how[LIMIT_NAME + 96];
     uint64_t token;
     int rc = table_check(f, w, e);
     if (rc == 0)
@@ -61,10 +62,16 @@ int coord_import_done(struct coord_fleet *f, const struct wire_IMPORT *w, struct
         return rc;
     if (token == w->token && token != 0) /* 1 */
         return 0;
+    if (token == 0)
+        (void)snprintf(how, sizeof how,
+                       "a job has begun in table %s, or its rows were dropped (shoal drop),",
+                       w->table);
+    else
+        (void)snprintf(how, sizeof how, "another import has begun in table %s", w->table);
     return err_set(e, SHOAL_E_STOPPED,
-                   "%s has begun in table %s since this import began, so the table may lack some "
-                   "of its rows: import them again when it is over",
-                   token == 0 ? "a job" : "another import", w->table);
+                   "%s since this import began, so the table may lack some of its rows: import "
+                   "them again when it is over",
+                   how);
 }
 
 int coord_import_break(struct coord_fleet *f, struct table_set tables, struct err *e)

@@ -298,11 +298,6 @@ int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
         if (rc != 0)
             return rc;
     }
-    if (!beat->in_memory && s->made != 0) {
-        int rc = made_forget(s, *shard, store, e);
-        if (rc != 0)
-            return rc;
-    }
     SHOAL_ASSERT(s->server[0] == 0 || s->vacant ||
                  (s->index == beat->shard_index && strcmp(s->server, beat->server) == 0)); /* 2 */
     *what = !s->seen ? COORD_BEAT_NEW : COORD_BEAT_SAME;
@@ -318,6 +313,8 @@ int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
     s->vacant = false;
     s->placed = coord_member_belongs(beat);
     s->synced = MAX(beat->synced, s->synced);
+    if (beat->in_memory) /* it has led no tablet since it had a disk (cluster.c) */
+        s->synced = beat->synced;
     memcpy(s->server, beat->server, LIMIT_NAME);
     s->index = beat->shard_index;
     rates_note(s, beat, now_ns);
@@ -368,6 +365,11 @@ bool coord_shard_in_memory(const struct coord_shard *s)
     return s->made != 0;
 }
 
+bool coord_shard_lost(const struct coord_shard *s)
+{
+    return s->seen && s->made != 0 && s->made != s->incarnation;
+}
+
 /* Returns the shard's durability; a shard that does not tell it keeps a journal at least. */
 static enum durability durability_of(const struct coord_shard *s)
 {
@@ -409,6 +411,8 @@ int coord_member_note_made(struct coord_members *m, uint32_t shard, struct coord
     struct coord_shard *s = &m->shard[shard];
     char key[COORD_KEY_MAX];
     SHOAL_ASSERT(shard < m->shards && s->incarnation != 0);
+    if (!s->figures.in_memory && s->made != 0)
+        return made_forget(s, shard, store, e);
     if (!s->figures.in_memory || s->made == s->incarnation)
         return 0;
     s->made = s->incarnation;

@@ -34,7 +34,8 @@ struct coord_shard {
     uint64_t synced;   /* sequence that was on its disk when it was last heard */
     uint64_t noted;    /* the part of `synced` that is stored */
     uint64_t noted_ns; /* when it was stored */
-    /* durability memory: the incarnation that the tables were last made in; 0: none */
+    /* durability memory: the incarnation that the tables were last made in; 0: none. It stays when
+     * the server comes with another durability, until the lost rows are marked (spaces.h) */
     uint64_t made;
     bool retired; /* its server was drained; all other values are 0; stored */
     /* no folder has the number: the next empty one of the server, or if `replaced` is not 0 of any
@@ -132,6 +133,8 @@ uint64_t coord_later(uint64_t then_ns, uint64_t gap_ns, uint64_t now_ns);
 /* True when the shard's rows are in memory alone; for a shard not heard yet, its last known state
  * counts. */
 bool coord_shard_in_memory(const struct coord_shard *s);
+/* True when the process that had the shard's rows, in its memory alone, has gone: none are left. */
+bool coord_shard_lost(const struct coord_shard *s);
 /* Notes the peak memory of the shard's process, which comes beside a beat. */
 void coord_member_note_rss(struct coord_members *m, uint32_t shard, uint64_t peak_bytes);
 /* Returns what an acknowledged push survives on every shard heard: the weakest durability of
@@ -144,7 +147,8 @@ int coord_member_durability_check(const struct coord_members *m, const struct jo
  * shard. whole: it has all acknowledged records. */
 int coord_member_lead(struct coord_members *m, struct coord_store *store, uint32_t shard,
                       const struct coord_shard *copy, bool whole, struct err *e);
-/* The shard keeps its rows in memory alone and has its tables now: notes its incarnation. */
+/* The shard has its tables now: notes its incarnation if it keeps rows in memory alone. Whatever
+ * was lost with the one before is marked. */
 int coord_member_note_made(struct coord_members *m, uint32_t shard, struct coord_store *store,
                            struct err *e);
 /* The ways out for a server that is away and may be gone for good, as a clause of a sentence. */

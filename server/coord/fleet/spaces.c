@@ -164,16 +164,39 @@ bool coord_space_forget(struct coord_fleet *f, struct coord_space *s)
            coord_space_put(f, s, "", SPACE_IS);
 }
 
-bool coord_spaces_lost(struct coord_fleet *f, const struct coord_space *loads, const char *server)
+bool coord_spaces_lost(struct coord_fleet *f, const char *server)
+{
+    char how[LIMIT_NAME + 80];
+    COORD_EACH_SPACE (f, s)
+        if (f->spaces.use(f, s).needs)
+            return false;
+    (void)snprintf(how, sizeof how, "server %s has started again, and its rows were in memory",
+                   server);
+    return coord_spaces_mark(f, NULL, how);
+}
+
+static bool has_rows(const struct coord_fleet *f, const struct coord_space *s)
+{
+    return s->state == SPACE_IS && coord_space_holds(f, s) && !f->spaces.use(f, s).brings;
+}
+
+bool coord_spaces_have(const struct coord_fleet *f)
+{
+    bool any = false;
+    COORD_EACH_SPACE (f, s)
+        any = any || has_rows(f, s);
+    return any;
+}
+
+bool coord_spaces_mark(struct coord_fleet *f, const struct coord_space *but, const char *how)
 {
     struct err e = {0};
     bool any = false;
     COORD_EACH_SPACE (f, s) {
-        if (s == loads || s->opens || s->state != SPACE_IS || !table_set_any(s->numbers))
+        if (s == but || !table_set_any(s->numbers) || !has_rows(f, s))
             continue;
-        log_warn("server %s has started again, and its rows were in memory: those of space %s are "
-                 "lost: shoal drop %s, and begin it with a checkpoint",
-                 server, s->name, s->name);
+        log_warn("%s: those of space %s are lost: shoal drop %s, and begin it with a checkpoint",
+                 how, s->name, s->name);
         if (!coord_space_put(f, s, s->name, SPACE_LOST))
             return false;
         any = true;
@@ -234,8 +257,9 @@ int coord_space_whole(const struct coord_space *s, int status, struct err *e)
 {
     if (s->state == SPACE_LOST)
         return err_set(e, status,
-                       "rows of space %s were in the memory of a server that has started again: "
-                       "they are lost: shoal drop %s, then begin it with a checkpoint (--resume or "
+                       "rows of space %s were in the memory of a server that has started again, or "
+                       "on a disk that is gone: they are lost: shoal drop %s, then begin it with a "
+                       "checkpoint (--resume or "
                        "--start-from)",
                        s->name, s->name);
     if (s->state == SPACE_HALF && s->half[0] != 0)
@@ -248,6 +272,22 @@ int coord_space_whole(const struct coord_space *s, int status, struct err *e)
                        "space %s is half dropped: some servers have dropped its rows, and not all: "
                        "shoal drop %s once more drops the rest",
                        s->name, s->name);
+    return 0;
+}
+
+int coord_space_there(const struct coord_fleet *f, const struct coord_space *s, int status,
+                      struct err *e)
+{
+    int rc = coord_space_whole(s, status, e);
+    if (rc != 0 || f->spaces.use(f, s).runs)
+        return rc;
+    COORD_EACH_SHARD (&f->members, i)
+        if (coord_cluster_lost(f, i))
+            return err_set(e, status,
+                           "server %s has started again, and its rows of space %s were in memory: "
+                           "they are lost: begin the space anew (--set fresh=all), with a "
+                           "checkpoint (--resume or --start-from) if there is one",
+                           f->members.shard[i].server, s->name);
     return 0;
 }
 

@@ -21,8 +21,8 @@
  *                                        |    ^                 places are free
  *                                        |    +-------------+
  *                                        +-> DROP of a table -> half -> its rows are gone
- *     a server with rows in memory starts again -> lost, unless the space's own job loads them
- *     again
+ *     a server with rows in memory starts again, or one whose disk is lost is replaced -> lost,
+ *     unless the space's own job brings or loads its rows
  *
  * Rows of a space that is lost or half dropped are missing: no job begins with it and no reader
  * sees it before it is dropped, or the drop of its table is done. The text of names.h says so too,
@@ -75,11 +75,16 @@ struct coord_space {
     struct legend legend; /* the names of its fields; owned */
     bool named;           /* the legend is known */
     bool used;            /* it is that of a slot's job */
-    bool runs;            /* and that job runs */
-    bool opens; /* and has set shards up: rows that are lost are its own affair (back.h) */
-    bool loads; /* and the shards load a checkpoint for it: they make no cut */
     /* shards are dropping all tables for its job, of whichever space: no other tables are made */
     bool drops_all;
+};
+
+/* What the space's job does at this moment. */
+struct coord_space_use {
+    bool runs;  /* a job of it runs */
+    bool needs; /* and needs the rows that shards have: it goes back or ends without (job/back.h) */
+    bool brings; /* and is being set up with rows of its own: others are none of its affair */
+    bool loads;  /* and the shards load a checkpoint for it: they make no cut */
 };
 
 struct coord_spaces {
@@ -87,6 +92,8 @@ struct coord_spaces {
     struct coord_space space[LIMIT_SPACES + 1];
     /* Forgets a space, its tables' schemas too, which core/made.h has. False: the store failed. */
     bool (*forget)(struct coord_fleet *f, struct coord_space *s);
+    /* Asks the jobs, which this room does not know (job/slot.c). */
+    struct coord_space_use (*use)(const struct coord_fleet *f, const struct coord_space *s);
 };
 
 #define COORD_EACH_SPACE(f, s)                                                                     \
@@ -117,6 +124,10 @@ int coord_space_asked(struct coord_fleet *f, const char *name, struct coord_spac
                       struct err *e);
 /* Refuses, with this status, a space of which rows are missing. */
 int coord_space_whole(const struct coord_space *s, int status, struct err *e);
+/* The same for a reader of rows: rows may be gone although the space is not marked yet, since no job
+ * has begun after a server came back without them. */
+int coord_space_there(const struct coord_fleet *f, const struct coord_space *s, int status,
+                      struct err *e);
 /* Writes the names of the spaces with tables, but for this one (NULL: all). */
 void coord_spaces_text(const struct coord_fleet *f, const struct coord_space *but, char *out,
                        size_t bytes);
@@ -146,9 +157,17 @@ void coord_spaces_hold(struct coord_fleet *f);
 bool coord_space_numbers_put(struct coord_fleet *f, struct coord_space *s);
 /* Forgets name and numbers, which are free from now on (core/made.h forgets the rest). */
 bool coord_space_forget(struct coord_fleet *f, struct coord_space *s);
-/* A server has lost rows that were in its memory: marks the spaces in which no job runs, all but
- * `loads`. A job that runs loads its rows again, or ends. */
-bool coord_spaces_lost(struct coord_fleet *f, const struct coord_space *loads, const char *server);
+/* A server has lost rows that were in its memory: marks the spaces whose rows they were, all but
+ * those whose job brings rows of its own. False: the store failed, or the job of a space needs them
+ * and has yet to go back or to end, whose process must be known as the one without rows until
+ * then. */
+bool coord_spaces_lost(struct coord_fleet *f, const char *server);
+/* A server's rows are gone for good: marks all spaces with tables but this one (NULL: all). how: a
+ * sentence without its end. False: the store failed. */
+bool coord_spaces_mark(struct coord_fleet *f, const struct coord_space *but, const char *how);
+/* True when a space has rows that could be lost: its tables are there, and its job, if one runs,
+ * does not bring others. */
+bool coord_spaces_have(const struct coord_fleet *f);
 /* Returns the tables of spaces that no slot's job uses. */
 struct table_set coord_spaces_resting(const struct coord_fleet *f);
 

@@ -43,23 +43,22 @@ struct back_tries { /* value of "back_tries" */
  * after five returns fails for another reason. */
 #define FUTILE_MAX 5u
 
-bool coord_back_rows_lost(const struct coord_job *j, uint32_t shard, enum coord_beat what)
+bool coord_back_needs(const struct coord_job *j)
 {
-    const struct coord_shard *s = &j->fleet->members.shard[shard];
-    SHOAL_ASSERT(shard < j->fleet->members.shards && s->seen);
     if (!coord_phase_running(j) || j->at.phase < PHASE_SETUP || j->at.phase == PHASE_FINISH)
         return false;
-    if (j->at.phase == PHASE_SETUP && j->at.from == FROM_BACK)
-        return false; /* this shard loads its rows, as the others do */
-    if (!coord_shard_in_memory(s) || s->made == 0 || s->made == s->incarnation)
+    if (j->at.phase > PHASE_SETUP || j->opened == j->at.run)
+        return true;
+    if (coord_from_loading(&j->at) || coord_fresh_due(j))
         return false;
-    if (j->fleet->cluster.tablets > 0 && coord_cluster_led(&j->fleet->cluster, shard) == 0)
-        return false; /* it joined, or was drained: it had no rows */
-    /* A shard that was last seen by a coordinator that then died counts too. A restore runs under a
-     * new run, but it restores a cut of rows that were in this shard's memory. */
-    bool restores = j->at.phase == PHASE_SETUP && j->resume == PHASE_RESTORE;
-    return what == COORD_BEAT_RESTARTED || j->opened == j->at.run ||
-           (restores && !coord_from_loading(&j->at));
+    /* a restore runs under a new run, but it restores a cut of rows that shards have */
+    return j->at.from == FROM_FLEET || j->resume == PHASE_RESTORE;
+}
+
+bool coord_back_rows_lost(const struct coord_job *j, uint32_t shard)
+{
+    SHOAL_ASSERT(shard < j->fleet->members.shards && j->fleet->members.shard[shard].seen);
+    return coord_cluster_lost(j->fleet, shard) && coord_back_needs(j);
 }
 
 int coord_back_load(struct coord_job *j, struct err *e)

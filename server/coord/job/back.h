@@ -29,26 +29,34 @@
  *     "back_to" is in the store before all of it: a coordinator that dies in between goes back
  *     again. [test: checkpoint_gone_back_to_half_is_gone_back_to]
  *     [test: checkpoint_half_stored_is_gone_back_to]
- *  3. Tables that only some shards have dropped belong to no job, whatever happens to this one
+ *  3. A process that has lost rows is noted as the one that has the tables (coord_member_note_made)
+ *     only when each job that needs them has stored its return, or its end, and each other space
+ *     that had them is stored as lost: a coordinator that dies before notices the loss again.
+ *     [test: rows_lost_in_setup_end_the_job] [assert: rows_note]
+ *  4. Tables that only some shards have dropped belong to no job, whatever happens to this one
  *     (fresh.h, 2). [test: checkpoint_half_gone_back_to_is_nobodys] */
 #ifndef SERVER_COORD_JOB_BACK_H
 #define SERVER_COORD_JOB_BACK_H
 
 #include "proto/base/err.h"
 #include "proto/base/limits.h"
-#include "server/coord/fleet/member.h"
-
 #include <stdbool.h>
 #include <stdint.h>
 
 struct coord_job;
 
 #define COORD_BACK_ADVICE                                                                          \
-    "start the job again, with durability: journal, or with checkpoint: {dir: FOLDER, "            \
-    "every_minutes: N} to go back to"
+    "begin it anew (--set fresh=all), with checkpoint: {dir: FOLDER, every_minutes: N} to go "     \
+    "back "                                                                                        \
+    "to, or on servers with durability: journal"
 
-/* True when the shard, whose beat was just judged as `what`, has lost rows that the job needs. */
-bool coord_back_rows_lost(const struct coord_job *j, uint32_t shard, enum coord_beat what);
+/* True while the job needs rows that the shards have: those that it has trained, or the tables that
+ * it begins with. A job that is being set up with none, or with those of a checkpoint, needs
+ * none. */
+bool coord_back_needs(const struct coord_job *j);
+/* True when the shard has lost rows that the job needs, whoever noticed it, this coordinator or one
+ * before. */
+bool coord_back_rows_lost(const struct coord_job *j, uint32_t shard);
 /* The shard has lost such rows: the next step sends the job back, or ends it. */
 void coord_back_lost(struct coord_job *j, uint32_t shard);
 /* Returns the batches of all lanes that are done on every shard, as far as the coordinator

@@ -20,16 +20,25 @@ static void job_shard_came_back(struct coord_job *j, uint32_t shard, enum coord_
             j->at.restarts++;
     }
     coord_setup_lost(j, shard);
-    if (coord_back_rows_lost(j, shard, what))
+    if (coord_back_rows_lost(j, shard))
         coord_back_lost(j, shard);
     else if (what == COORD_BEAT_RESTARTED && s->rebooted)
         coord_handle_anew(j, s->server);
+}
+
+/* A shard that had no rows to lose has none that it loses with the tablets that it gets. */
+static void rowless_note(struct coord_fleet *f, uint32_t shard)
+{
+    struct err e = {0};
+    if (coord_shard_lost(&f->members.shard[shard]) && !coord_cluster_lost(f, shard))
+        (void)coord_fleet_stored(f, coord_member_note_made(&f->members, shard, f->store, &e), &e);
 }
 
 static void shard_came_back(struct coord *c, uint32_t shard, enum coord_beat what)
 {
     struct coord_shard *s = &c->fleet.members.shard[shard];
     SHOAL_ASSERT(shard < c->fleet.members.shards && (what != COORD_BEAT_SAME || !s->ready));
+    rowless_note(&c->fleet, shard);
     coord_call_forget_shard(&c->fleet.calls, NULL, shard);
     if (what == COORD_BEAT_RESTARTED)
         coord_checkpoint_shard_lost(&c->aside, shard);

@@ -10,6 +10,8 @@
 
 #include <inttypes.h>
 
+#define BETWEEN_NS UINT64_C(30000000000) /* the longest way of a worker from one job to the next */
+
 /* Returns the number of workers that the job is to have at least. */
 static uint32_t wanted(const struct coord_job *j)
 {
@@ -76,19 +78,54 @@ static uint32_t spare_count(const struct coord_job *j, struct coord_worker **nex
     return spare;
 }
 
+/* Returns how many workers the fleet has for a job that is patient: those that are free, and those
+ * that stay when the job that they work for ends. */
+static uint64_t workers_of(struct coord *c, uint32_t free)
+{
+    uint64_t all = free;
+    COORD_EACH_JOB (c, j)
+        for (uint32_t i = 0; i < j->workers.count; i++)
+            all += j->workers.worker[i].stays || awaits(j);
+    return all;
+}
+
+/* True when the fleet has all workers that the job awaits. Those of a job that has just ended are
+ * on their way to the next one, and not known meanwhile. */
+static bool has_enough(struct coord_job *j, uint64_t all, uint64_t now_ns)
+{
+    if (wanted(j) <= all)
+        j->enough_ns = now_ns;
+    return j->enough_ns != 0 && now_ns - j->enough_ns < BETWEEN_NS;
+}
+
+/* Returns the oldest job that has been patient; NULL: there is none. */
+static struct coord_job *patient_of(struct coord *c, uint32_t free)
+{
+    struct coord_job *patient = NULL;
+    uint64_t all = workers_of(c, free), now = env_now_ns(c->fleet.env);
+    COORD_EACH_JOB (c, j)
+        if (awaits(j) && has_enough(j, all, now) && now - j->phase_ns >= COORD_PATIENCE_NS &&
+            (patient == NULL || j->at.number < patient->at.number))
+            patient = j;
+    return patient;
+}
+
 /* Returns the oldest job that can get all that it lacks; free: the workers that are free. NULL:
  * there is none. */
-static struct coord_job *oldest_to_serve(struct coord *c, uint32_t free)
+static struct coord_job *oldest_to_serve(struct coord *c, uint32_t free,
+                                         const struct coord_job *patient)
 {
     struct coord_job *oldest = NULL;
     struct coord_worker *next;
     uint32_t spare = 0;
     COORD_EACH_JOB (c, j)
         spare += spare_count(j, &next);
-    COORD_EACH_JOB (c, j)
-        if (lacking(j) > 0 && lacking(j) <= free + spare &&
+    COORD_EACH_JOB (c, j) {
+        bool after = patient != NULL && awaits(j) && j->at.number > patient->at.number;
+        if (lacking(j) > 0 && lacking(j) <= free + spare && !after &&
             (oldest == NULL || j->at.number < oldest->at.number))
             oldest = j;
+    }
     return oldest;
 }
 
@@ -120,20 +157,22 @@ static struct coord_job *least_served(struct coord *c)
     return least;
 }
 
-struct coord_job *coord_crew_to_join(struct coord *c, peer_t from)
+struct coord_job *coord_crew_to_join(struct coord *c, peer_t from, const struct coord_job **kept)
 {
+    *kept = NULL;
     COORD_EACH_JOB (c, j)
         if (coord_phase_running(j) && coord_worker_of_peer(&j->workers, from) != NULL)
             return j;
     if (coord_slot_running(c) <= 1)
         return coord_slot_newest(c);
     uint32_t free = coord_sight_free(&c->fleet, from) + 1;
-    struct coord_job *j = oldest_to_serve(c, free);
-    if (j == NULL)
+    struct coord_job *patient = patient_of(c, free), *j = oldest_to_serve(c, free, patient);
+    if (j == NULL && patient == NULL)
         return least_served(c);
-    if (awaits(j) && lacking(j) > free)
-        return NULL;
-    return j;
+    if (j != NULL && (!awaits(j) || lacking(j) <= free))
+        return j;
+    *kept = j != NULL ? j : patient;
+    return NULL;
 }
 
 /* Returns the next worker to give back, from the job (*of) with the most spare ones; NULL: there is
@@ -159,7 +198,7 @@ void coord_crew_step(struct coord *c)
     uint32_t free = coord_sight_free(&c->fleet, 0), coming = 0;
     if (coord_slot_running(c) <= 1)
         return;
-    const struct coord_job *to = oldest_to_serve(c, free);
+    const struct coord_job *to = oldest_to_serve(c, free, patient_of(c, free));
     COORD_EACH_JOB (c, j)
         coming += leaving(j);
     if (to == NULL || lacking(to) <= free + coming)

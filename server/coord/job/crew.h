@@ -6,15 +6,21 @@
  *
  *   same    the job that it has joined over this connection
  *   only    the only job that runs
- *   oldest  the oldest job that lacks workers and can get all that it lacks: the free ones and the
+ *   oldest  the oldest job, that lacks workers and can get all that it lacks: the free ones and the
  *           spare ones of other jobs are enough. If it waits for its workers to begin, they join
  *           when all that it lacks are free, and are kept free until then: two jobs that each held
  *           half of what they need would both wait without end. A job that cannot get all holds
- *           back none from others
+ *           back none from others, until it has been patient
  *   least   the job with the smallest share of the workers that it was submitted for, the oldest of
  *           equal ones, if it has a place for one more: under bsp a lane that no worker has a place
  *           for, else a lane for each worker
  *   none    it stays a visitor (sight.h), and asks again
+ *
+ * A job that awaits its workers has been patient when it has waited for COORD_PATIENCE_NS. From then
+ * on no job after it that awaits workers begins, and none has more than it was submitted for: all
+ * workers that become free wait for the patient job, which begins as soon as they are enough. So it
+ * waits for the jobs that run then, however many small ones are submitted. It keeps none back where
+ * all workers that stay between jobs would not be enough.
  *
  * A job gives spare workers back while the oldest job, as above, needs more than are free: the
  * newest of those that stay when a job ends, from the job with the most spare ones, one after the
@@ -31,8 +37,11 @@
 struct coord;
 struct coord_job;
 
-/* Returns the job that a worker joins; NULL: it stays a visitor. */
-struct coord_job *coord_crew_to_join(struct coord *c, peer_t from);
+#define COORD_PATIENCE_NS UINT64_C(300000000000)
+
+/* Returns the job that a worker joins; NULL: it stays a visitor, and *kept names the job that the
+ * free workers are kept for (NULL: none has a place for one more). */
+struct coord_job *coord_crew_to_join(struct coord *c, peer_t from, const struct coord_job **kept);
 /* Has the next spare worker given back, if a job needs it. */
 void coord_crew_step(struct coord *c);
 

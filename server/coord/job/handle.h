@@ -1,6 +1,6 @@
 /* handle.h: handlers of workers' reports: indexes, tables, finished tasks, scores, leaving. A
  * repeated report is harmless. The handlers for known workers are called only after
- * coord_heard has accepted the pass (the table of coord.c). Thread: the coordinator's loop. */
+ * coord_heard has accepted the pass (the table of dispatch.c). Thread: the coordinator's loop. */
 #ifndef SERVER_COORD_JOB_HANDLE_H
 #define SERVER_COORD_JOB_HANDLE_H
 

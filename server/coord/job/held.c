@@ -103,7 +103,7 @@ int coord_held_check(const struct coord_job *j, const struct coord_space *s,
     if (coord_fresh_half(s))
         return err_set(e, SHOAL_E_EXISTS,
                        "a job was to drop the tables of space %s, and ended before all servers "
-                       "had: say --set fresh=all, which drops the rest",
+                       "had: say --set fresh=all, which drops the rest, without start_from: fleet",
                        spec->space);
     int rc = coord_space_whole(s, SHOAL_E_NOINPUT, e);
     if (rc == 0)

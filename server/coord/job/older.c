@@ -16,9 +16,9 @@ void coord_older_names(struct coord_job *j, const struct wire_SHARD_BEAT *beat)
         coord_end_fail(j, SHOAL_E_EXISTS, /* the error with which it would have been refused, had
                                            * this been known */
                        "server %s holds tables that this coordinator, whose data_dir is older, "
-                       "did not know of when the job was submitted: --start-from fleet begins "
-                       "with them; --set fresh=all drops those of the job's space for good, "
-                       "unless a checkpoint has them, and begins with none",
+                       "did not know of when the job was submitted; submit the job again: where "
+                       "they are of its space, --start-from fleet begins with them, and --set "
+                       "fresh=all drops them for good, unless a checkpoint has them",
                        beat->server);
     else
         coord_end_fail(j, SHOAL_E_UNAVAILABLE,

@@ -47,15 +47,25 @@ static void read_free(struct coord_errand *r)
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
-/* The order's checkpoint is of one job, and all rows go. */
-static int alone_check(const struct coord *c, const struct coord_job *j, struct err *e)
+/* The order's checkpoint is of one job, j. */
+static int others_check(struct coord *c, const struct coord_job *j, struct err *e)
 {
-    if (coord_spaces_held(&c->fleet) <= coord_space_holds(&c->fleet, j->space))
-        return 0;
-    return err_set(e, SHOAL_E_CONFIG,
-                   "the servers hold tables of other spaces than that of job %s too, and no "
-                   "checkpoint has the rows of all",
-                   j->spec.name);
+    COORD_EACH_JOB (c, other)
+        if (other != j && coord_phase_running(other))
+            return err_set(
+                e, SHOAL_E_BUSY,
+                "job %s runs beside job %s, and has lost rows, too, which the checkpoint "
+                "of one of them does not have: stop the other one first (shoal stop %" PRIu64
+                " or %" PRIu64 ")",
+                other->spec.name, j->spec.name, other->at.number, j->at.number);
+    return 0;
+}
+
+/* True when no job goes on from the checkpoint, and it has not the rows of all spaces: each one
+ * begins anew with its own. */
+static bool is_bare(const struct coord *c, const struct coord_job *j)
+{
+    return !coord_phase_running(j) && coord_spaces_held(&c->fleet) > 1;
 }
 
 static int phase_check(const struct coord_job *j, struct err *e)
@@ -124,6 +134,31 @@ static int begin(struct coord *c, struct coord_ask *a, coord_errand_done done)
 
 /* ---- the order ------------------------------------------------------------------------------- */
 
+/* Stores the order. The other spaces have lost rows with the server; j's goes back as a whole. */
+static int put(struct coord *c, struct coord_ask *a, const struct coord_job *j)
+{
+    struct coord_fleet *f = &c->fleet;
+    const struct wire_REPLACE *w = &a->request->u.REPLACE;
+    struct wire_REPLACE_reply *to = &a->reply.u.REPLACE_reply;
+    const struct coord_space *stays = coord_phase_running(j) ? j->space : NULL;
+    char names[ERR_TEXT_MAX / 2], how[LIMIT_NAME + 80];
+    bool several = coord_spaces_held(f) > 1;
+    coord_spaces_text(f, stays, names, sizeof names);
+    (void)snprintf(how, sizeof how, "server %s is replaced, whose disk is lost with its rows",
+                   w->server);
+    if (!coord_replace_put(f, w->server, w->from) || (several && !coord_spaces_mark(f, stays, how)))
+        return SHOAL_E_IO;
+    size_t at = strlen(to->told);
+    if (several)
+        (void)snprintf(to->told + at, sizeof to->told - at,
+                       "; shoal drop, then begin with a checkpoint of its own, each space that has "
+                       "lost rows with it: %s",
+                       names);
+    log_warn("server %s is replaced: %s", w->server, to->told);
+    c->replaced = (struct coord_replaced){a->from, a->request->id, *to};
+    return 0;
+}
+
 /* Writes what comes, and what is lost. */
 static void tell(const struct coord *c, const struct coord_job *j, const struct coord_from *from,
                  const char *server, char told[WIRE_TOLD])
@@ -166,13 +201,21 @@ static int order(struct coord *c, struct coord_ask *a)
     if (rc != 0)
         return rc;
     tell(c, j, &m->from, server, to->told);
-    if (!coord_replace_put(&c->fleet, server, m->path))
-        return SHOAL_E_IO;
-    log_warn("server %s is replaced: %s", server, to->told);
-    c->replaced = (struct coord_replaced){a->from, a->request->id, *to};
-    if (coord_phase_running(j))
+    rc = put(c, a, j);
+    if (rc == 0 && coord_phase_running(j))
         coord_back_replaced(j);
-    return 0;
+    return rc;
+}
+
+/* The order is given without a look at the checkpoint. */
+static int order_bare(struct coord *c, struct coord_ask *a, const struct coord_job *j)
+{
+    const char *server = a->request->u.REPLACE.server;
+    (void)snprintf(a->reply.u.REPLACE_reply.told, WIRE_TOLD,
+                   "the next server with an empty data_dir takes the shards of %s (%u of %u)",
+                   server, coord_replace_shards(&c->fleet, server),
+                   coord_member_count(&c->fleet.members));
+    return put(c, a, j);
 }
 
 int coord_replace_ask(struct coord *c, struct coord_ask *a, coord_errand_done done)
@@ -190,11 +233,13 @@ int coord_replace_ask(struct coord *c, struct coord_ask *a, coord_errand_done do
                      "and its absolute path",
                      w->server);
     if (rc == 0)
-        rc = alone_check(c, j, &a->e);
+        rc = others_check(c, j, &a->e);
     if (rc == 0)
         rc = phase_check(j, &a->e);
     if (rc != 0)
         return rc;
+    if (is_bare(c, j))
+        return order_bare(c, a, j);
     if (c->replacing != NULL && c->replacing->over)
         return order(c, a);
     if (c->replacing == NULL)
@@ -234,6 +279,11 @@ void coord_replace_step(struct coord *c)
     if (c->fleet.replace.from[0] == 0 || coord_phase_running(j))
         return;
     memcpy(from, c->fleet.replace.from, sizeof from);
+    if (is_bare(c, j)) { /* the job that was to go back has ended before it did */
+        if (coord_spaces_mark(&c->fleet, NULL, "no job has gone back to the checkpoint"))
+            (void)coord_replace_done(&c->fleet);
+        return;
+    }
     if (coord_made_forget(j) && coord_fresh_again(&c->fleet, j->space, 0) &&
         coord_replace_done(&c->fleet))
         log_warn(

@@ -435,6 +435,19 @@ static bool step_start(struct coord_job *j, uint32_t shard)
     return shard_ask(j, shard, &w, NULL, 0, step_done);
 }
 
+/* The shard has all that the job needs: notes its process as the one that has the tables (back.h,
+ * 3). False: not yet. */
+static bool rows_note(struct coord_job *j, uint32_t shard)
+{
+    struct coord_fleet *f = j->fleet;
+    struct err e = {0};
+    if (coord_cluster_lost(f, shard) && !coord_spaces_lost(f, f->members.shard[shard].server))
+        return false;
+    if (coord_member_note_made(&f->members, shard, f->store, &e) == 0)
+        return true;
+    return coord_end_fail(j, e.code, "%s", e.text);
+}
+
 static void step_next(struct coord_job *j, uint32_t shard)
 {
     struct coord_setup_shard *at = &j->setup.shard[shard];
@@ -451,15 +464,8 @@ static void step_next(struct coord_job *j, uint32_t shard)
     SHOAL_ASSERT(!at->busy && !at->done);
     /* the shard was opening the earlier run when RESTORE began, so it is past the last step */
     if (at->step >= steps) {
-        const struct coord_shard *s = &j->fleet->members.shard[shard];
-        struct err e = {0};
-        if (coord_shard_in_memory(s) && s->made != 0 && s->made != s->incarnation &&
-            !coord_spaces_lost(j->fleet, j->space, s->server))
+        if (!rows_note(j, shard))
             return;
-        if (coord_member_note_made(&j->fleet->members, shard, j->fleet->store, &e) != 0) {
-            coord_end_fail(j, e.code, "%s", e.text);
-            return;
-        }
         at->done = true;
         log_info("shard %u (%s) has map, tables and run", shard,
                  j->fleet->members.shard[shard].server);

@@ -268,7 +268,7 @@ static bool beside_others(const struct coord_job *j)
 {
     bool others = false;
     COORD_EACH_SPACE (j->fleet, s)
-        others = others || (s->runs && s != j->space);
+        others = others || (s != j->space && j->fleet->spaces.use(j->fleet, s).runs);
     return others;
 }
 

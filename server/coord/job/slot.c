@@ -2,11 +2,13 @@
 #include "server/coord/job/slot.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/container_of.h"
 #include "proto/base/minmax.h"
 #include "proto/base/text.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/fleet/lost.h"
 #include "server/coord/job/aside.h"
+#include "server/coord/job/back.h"
 #include "server/coord/job/course.h"
 #include "server/coord/job/flow.h"
 #include "server/coord/job/setup.h"
@@ -31,8 +33,25 @@ static int job_open(struct coord_job *j, struct err *e)
     return 0;
 }
 
+/* Answers what a space's job does. */
+static struct coord_space_use use_of(const struct coord_fleet *f, const struct coord_space *s)
+{
+    struct coord *c = container_of(f, struct coord, fleet);
+    struct coord_space_use use = {0};
+    COORD_EACH_JOB (c, j) {
+        if (j->space != s || !coord_phase_running(j))
+            continue;
+        use.runs = true;
+        use.needs = coord_back_needs(j);
+        use.brings = j->at.phase == PHASE_SETUP && !use.needs;
+        use.loads = j->at.phase == PHASE_SETUP && coord_from_loading(&j->at);
+    }
+    return use;
+}
+
 void coord_slot_wire(struct coord *c)
 {
+    c->fleet.spaces.use = use_of;
     c->fleet.jobs = &c->beside.jobs;
     c->fleet.queue = &c->beside.queue;
     c->fleet.taken = &c->beside.versions;

@@ -185,6 +185,13 @@ static bool is_due(const struct coord *c, const struct coord_queued *item, uint6
            env_now_ns(c->fleet.env) - item->tried_ns >= pause_ns;
 }
 
+/* Its turn has come, and it cannot begin yet. */
+static void wait_for(struct coord_queued *item, const char *why)
+{
+    log_info("job %s waits: %s", item->head.job, why);
+    text_copy(item->why, sizeof item->why, why);
+}
+
 /* Lets the job at this place begin; look: the result of the look at its folders. True: the queue
  * has changed. */
 static bool begin(struct coord *c, uint32_t place, struct coord_job *j, struct coord_look *look)
@@ -203,14 +210,14 @@ static bool begin(struct coord *c, uint32_t place, struct coord_job *j, struct c
     int rc = coord_submit_waited(j, item->head.number, item->peer, &submit, look, &e);
     if (rc == SHOAL_E_AGAIN && look == NULL) {
         if (look_begin(c, j, &submit, &e) != 0)
-            log_info("job %s waits: %s", item->head.job, e.text);
+            wait_for(item, e.text);
         return false;
     }
     if (rc == 0)
         return coord_queue_remove(&c->fleet, place);
     if (rc == SHOAL_E_UNAVAILABLE || rc == SHOAL_E_BUSY || rc == SHOAL_E_NOMEM ||
         rc == SHOAL_E_AGAIN) {
-        log_info("job %s waits: %s", item->head.job, e.text);
+        wait_for(item, e.text);
         return false;
     }
     end(c, place, "failed", rc, e.text);

@@ -55,7 +55,8 @@ static int kept_check(const struct coord_job *j, struct err *e)
             continue;
         if (!coord_fleet_heard(f, shard))
             return is_away(f, shard->server, e);
-        if (shard->figures.in_memory && shard->made != shard->incarnation)
+        bool in_memory = shard->figures.in_memory || shard->made != 0;
+        if (in_memory && shard->made != shard->incarnation)
             return err_set(e, SHOAL_E_NOT_FOUND,
                            "server %s has started again since job %s made its tables, and its rows "
                            "were in memory: they are lost",

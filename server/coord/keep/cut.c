@@ -152,7 +152,7 @@ static void hold_begin(struct coord_job *j)
 static bool others_load(const struct coord_job *j)
 {
     COORD_EACH_SPACE (j->fleet, s)
-        if (s != j->space && s->loads)
+        if (s != j->space && j->fleet->spaces.use(j->fleet, s).loads)
             return true;
     return false;
 }

@@ -127,15 +127,19 @@ static int known_check(const struct coord_job *j, const struct coord_taken_head 
         return err_set(e, SHOAL_E_CONFIG,
                        "%s: it is not known what its tables have learnt of data.train: they are of "
                        "a release that kept no names, or have learnt of a stream, or of a job that "
-                       "ended half way; " ALL_NEW "; else begin with none: --set fresh=all",
-                       from);
+                       "ended half way; " ALL_NEW
+                       "; else begin with none: --set fresh=all, without "
+                       "%s, drops the tables of its space for good",
+                       from, fleet ? "start_from" : "the checkpoint");
     if ((at->flags & COORD_TAKEN_BEGUN) != 0)
         return err_set(e, SHOAL_E_CONFIG,
                        "%s: %u files or objects are learnt in part, as their job was stopped, or "
                        "saved, before it was through with them: go on at the very batch with "
-                       "--resume CHECKPOINT%s, its newest (checkpoint.at_end makes one when it is "
-                       "stopped), or begin with one of another moment; " ALL_NEW,
-                       from, at->hand, text_if(fleet, " --set fresh=all"));
+                       "--resume CHECKPOINT, its newest (checkpoint.at_end makes one when it is "
+                       "stopped)%s, or begin with one of another moment; " ALL_NEW,
+                       from, at->hand,
+                       text_if(fleet, ", and --set fresh=all, which drops the tables that are here "
+                                      "for those of the checkpoint"));
     return 0;
 }
 

@@ -782,7 +782,7 @@ START_TEST(coord_half_of_the_rows_in_memory_is_refused)
     go(1000);
     job_start(5000000);
     ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, job_over, NULL));
-    ck_assert_int_eq(r.client.submit_status, SHOAL_E_UNAVAILABLE);
+    ck_assert_int_eq(r.client.submit_status, SHOAL_E_EXISTS);
     ck_assert_ptr_nonnull(strstr(r.client.text, "server server-1 has started again"));
     sim_kill(r.shard[0].node);
     shard_start(0, 2);

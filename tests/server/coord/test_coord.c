@@ -1137,7 +1137,7 @@ START_TEST(coord_restarted_shard_ends_a_job_in_memory)
     ck_assert_int_eq(r.client.status, SHOAL_E_UNAVAILABLE);
     ck_assert_ptr_nonnull(
         strstr(r.client.text, "server server-1 died, and its rows were in memory"));
-    ck_assert_ptr_nonnull(strstr(r.client.text, "durability: journal, or with checkpoint:"));
+    ck_assert_ptr_nonnull(strstr(r.client.text, "--set fresh=all), with checkpoint: {dir"));
     rig_stop();
 }
 END_TEST

@@ -21,6 +21,7 @@ static struct coord_store *store;
 static struct coord *c;
 static struct err e;
 static uint64_t pass[16];
+static const struct coord_job *kept; /* the job that the last worker waits for */
 
 static void setup(void)
 {
@@ -67,7 +68,7 @@ static struct coord_job *join_as(uint32_t n, bool stays)
     w.u.WORKER_JOIN.pid = n + 1;
     w.u.WORKER_JOIN.lanes_max = PLACES;
     w.u.WORKER_JOIN.stays = stays;
-    struct coord_job *j = coord_crew_to_join(c, a.from);
+    struct coord_job *j = coord_crew_to_join(c, a.from, &kept);
     if (j == NULL) {
         ck_assert_int_eq(coord_handle_visit(&c->fleet, &a, "none"), SHOAL_E_AGAIN);
         return NULL;
@@ -147,6 +148,38 @@ START_TEST(a_job_that_wants_too_many_holds_none_back)
     ck_assert_ptr_eq(join(1), small);
     ck_assert_ptr_eq(join(0), small);
     ck_assert_uint_eq(big->workers.count, 0);
+}
+END_TEST
+
+/* A job that has waited long enough is patient: small ones that come take no workers any more, those
+ * of jobs that end are kept for it, and it begins. One that asks for more than there are keeps none
+ * back. */
+START_TEST(a_job_that_was_patient_keeps_workers_back)
+{
+    struct coord_job *big = submit("big", "ssp", 8, _i == 0 ? 4 : 5);
+    (void)sim_run(sim, COORD_PATIENCE_NS + 1, NULL, NULL);
+    struct coord_job *small = submit("small", "ssp", 8, 1);
+    ck_assert_ptr_eq(join(0), small);
+    small->at.phase = PHASE_TRAIN;
+    ck_assert_ptr_eq(join(1), small); /* beyond its number */
+    ck_assert_ptr_eq(join(2), small);
+    struct coord_job *late = submit("late", "ssp", 8, 1);
+    if (_i == 1) {
+        ck_assert_ptr_eq(join(3), late);
+    } else {
+        ck_assert_ptr_null(join(3));
+        ck_assert_ptr_eq(kept, big);
+        for (uint32_t i = 0; i < 3; i++)
+            leave(small, i);
+        (void)coord_end_fail(small, SHOAL_E_STOPPED, "it is over");
+        ck_assert_ptr_null(join(0));
+        ck_assert_ptr_null(join(1));
+        ck_assert_ptr_eq(join(2), big); /* the fourth */
+        ck_assert_ptr_eq(join(0), big);
+        ck_assert_ptr_eq(join(1), big);
+        ck_assert_ptr_eq(join(3), big);
+        ck_assert_uint_eq(late->workers.count, 0);
+    }
 }
 END_TEST
 
@@ -274,6 +307,7 @@ int main(void)
     tcase_add_test(t, the_oldest_job_that_lacks_workers_comes_first);
     tcase_add_test(t, a_job_that_waits_takes_its_workers_when_enough_are_free);
     tcase_add_test(t, a_job_that_wants_too_many_holds_none_back);
+    tcase_add_loop_test(t, a_job_that_was_patient_keeps_workers_back, 0, 2);
     tcase_add_test(t, a_job_that_has_begun_takes_workers_one_by_one);
     tcase_add_test(t, further_workers_go_to_the_smallest_share);
     tcase_add_test(t, a_worker_without_a_place_stays_a_visitor);

@@ -452,6 +452,14 @@ START_TEST(cuts_of_two_jobs_hold_in_turn)
 }
 END_TEST
 
+static bool loads[2]; /* by the space's number */
+
+static struct coord_space_use use_of(const struct coord_fleet *f, const struct coord_space *s)
+{
+    (void)f;
+    return (struct coord_space_use){.loads = s->number < 2 && loads[s->number]};
+}
+
 /* While the shards load a checkpoint for another job they refuse HOLD: the cut is not asked for,
  * and no attempt is lost, however long that lasts (_i 0: for a best epoch, 1: for a checkpoint).
  * The job's own load delays nothing. */
@@ -462,10 +470,10 @@ START_TEST(cut_waits_for_the_load_of_another_job)
     c->slot[0].space = own;
     own->number = 0;
     other->number = 1;
-    other->used = other->runs = true;
+    other->used = true;
     other->state = SPACE_IS;
-    own->loads = true;
-    other->loads = true;
+    c->fleet.spaces.use = use_of;
+    loads[0] = loads[1] = true;
     if (_i == 1)
         coord_cut_order(&c->slot[0], &lean);
     else
@@ -478,7 +486,7 @@ START_TEST(cut_waits_for_the_load_of_another_job)
     ck_assert_int_eq(c->slot[0].cut->state, CUT_QUEUED);
     ck_assert_uint_eq(asked_of(WIRE_TYPE_HOLD), held);
     ck_assert_uint_eq(c->slot[0].cut->attempt, 0);
-    other->loads = false;
+    loads[1] = false;
     coord_cut_tick(&c->slot[0]);
     ck_assert_uint_eq(asked_of(WIRE_TYPE_HOLD), held + 1);
     answer(WIRE_TYPE_HOLD, 5, 6, 0);

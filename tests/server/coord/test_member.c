@@ -247,8 +247,8 @@ START_TEST(coord_member_notes_which_process_has_the_rows)
 }
 END_TEST
 
-/* A server that once had its rows in memory and has them on disk now loses none while it is silent,
- * even if this coordinator has not heard it yet. */
+/* A server that once had its rows in memory comes with a disk: they are lost until that is marked.
+ * From then on it loses none while it is silent, even if this coordinator has not heard it yet. */
 START_TEST(coord_member_forgets_rows_in_memory_that_are_on_disk_now)
 {
     uint32_t s;
@@ -259,6 +259,9 @@ START_TEST(coord_member_forgets_rows_in_memory_that_are_on_disk_now)
     b.incarnation = 5;
     b.in_memory = false;
     ck_assert_int_eq(beat_as(b, 2, &s), 0);
+    ck_assert(coord_shard_lost(&m.shard[s]));
+    ck_assert_int_eq(coord_member_note_made(&m, s, store, &e), 0);
+    ck_assert(!coord_shard_lost(&m.shard[s]));
     coord_member_close(&m);
     ck_assert_int_eq(coord_member_open(&m, 3, store, &e), 0);
     ck_assert(!coord_shard_in_memory(&m.shard[s]));

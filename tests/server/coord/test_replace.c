@@ -83,6 +83,23 @@ static void go(uint64_t ns)
     (void)sim_run(r.sim, sim_now_ns(r.sim) + ns, NULL, NULL);
 }
 
+static void workers_start(void)
+{
+    for (uint32_t w = 0; w < 2; w++) {
+        char name[24];
+        r.worker[w] = (struct fake_worker){.rows = {1005, 300, 200},
+                                           .batch = 10,
+                                           .seats = 2,
+                                           .step_ns = 5000000,
+                                           .resend_ns = SECOND / 2,
+                                           .digest = 42};
+        for (uint32_t n = 0; n < FAKE_EPOCHS; n++)
+            r.worker[w].quality[n] = 0.5 + 0.02 * n;
+        (void)snprintf(name, sizeof name, "worker-%u", w);
+        fake_worker_start(&r.worker[w], r.sim, name, r.shard, SHARDS);
+    }
+}
+
 static void rig_start(const char *job, const char *mode)
 {
     static uint64_t seed = 7; /* another cluster each time */
@@ -106,19 +123,7 @@ static void rig_start(const char *job, const char *mode)
         fake_shard_start(r.shard[s], r.sim, name, 0, 1);
         r.shard[s]->sequence = 100;
     }
-    for (uint32_t w = 0; w < 2; w++) {
-        char name[24];
-        r.worker[w] = (struct fake_worker){.rows = {1005, 300, 200},
-                                           .batch = 10,
-                                           .seats = 2,
-                                           .step_ns = 5000000,
-                                           .resend_ns = SECOND / 2,
-                                           .digest = 42};
-        for (uint32_t n = 0; n < FAKE_EPOCHS; n++)
-            r.worker[w].quality[n] = 0.5 + 0.02 * n;
-        (void)snprintf(name, sizeof name, "worker-%u", w);
-        fake_worker_start(&r.worker[w], r.sim, name, r.shard, SHARDS);
-    }
+    workers_start();
     fake_client_start(&r.client, r.sim, r.yaml, 2);
     r.asker = sim_node_new(r.sim, "operator", &operator_handler, NULL);
     sim_node_who(r.asker, &ann);
@@ -360,6 +365,59 @@ START_TEST(replace_without_a_job_leaves_the_tables_to_the_next)
 }
 END_TEST
 
+/* ---- other spaces ---------------------------------------------------------------------------- */
+
+/* Another model is trained after the first one, by new workers. */
+static void next_job(char name)
+{
+    sim_kill(r.client.node);
+    for (uint32_t w = 0; w < 2; w++)
+        sim_kill(r.worker[w].node);
+    memset(&r.client, 0, sizeof r.client);
+    workers_start();
+    r.yaml[strlen("job: ")] = name;
+    fake_client_start(&r.client, r.sim, r.yaml, 2);
+}
+
+static uint32_t state_of(const char *name)
+{
+    const struct coord_space *s = coord_space_find(&r.coord->fleet, name);
+    ck_assert_msg(s != NULL && strcmp(s->name, name) == 0, "no space %s", name);
+    return s->state;
+}
+
+/* The job that runs goes back to its checkpoint (_i 0), or none runs (_i 1): spaces that have lost
+ * rows with the server are marked, and the answer names them. */
+START_TEST(replace_beside_other_spaces)
+{
+    char path[LIMIT_PATH];
+    rig_start("u", "ssp");
+    done_once();
+    next_job('t');
+    run_batches(30);
+    (void)snprintf(path, sizeof path, "%s", make("noon"));
+    run_batches(60);
+    if (_i == 1)
+        ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 120 * SECOND, job_over, NULL));
+    lose(1);
+    go(2 * SECOND);
+    given("server-1", path);
+    const char *told = r.answer.u.REPLACE_reply.told;
+    ck_assert_msg(strstr(told, _i == 0 ? "lost rows with it: u" : "lost rows with it: u, t"), "%s",
+                  told);
+    coord_again();
+    come(1, "server-1");
+    ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 120 * SECOND, job_over, NULL));
+    ck_assert_msg(r.client.state == WIRE_JOB_DONE, "%s", r.client.text);
+    go(2 * SECOND);
+    ck_assert(r.coord->fleet.replace.from[0] == 0);
+    ck_assert_uint_eq(state_of("u"), SPACE_LOST);
+    ck_assert_uint_eq(state_of("t"), _i == 0 ? SPACE_IS : SPACE_LOST);
+    ck_assert(coord_member_shards_ready(&r.coord->fleet.members));
+    rig_stop();
+}
+END_TEST
+
 /* ---- refused --------------------------------------------------------------------------------- */
 
 START_TEST(replace_is_refused)
@@ -417,6 +475,7 @@ int main(void)
     tcase_add_loop_test(t, replace_survives_the_coordinator, 0, 24);
     tcase_add_loop_test(t, replace_takes_no_folder_of_before, 0, 2);
     tcase_add_test(t, replace_without_a_job_leaves_the_tables_to_the_next);
+    tcase_add_loop_test(t, replace_beside_other_spaces, 0, 2);
     tcase_add_test(t, replace_is_refused);
     return suite_main(s);
 }

@@ -519,6 +519,8 @@ START_TEST(spaces_that_rest_are_lost_with_a_servers_memory)
     shard_start(1, 2);
     r.shard[1].in_memory = true;
     go(1000);
+    ck_assert_int_ne(map_of("one", &map), 0); /* not marked yet */
+    refused(SHOAL_E_NOT_FOUND, "they are lost: begin the space anew");
     ck_assert_msg(drop("two", 1) == 0, "%s", e.text);
     job_run("three", "", NULL);
     ck_assert_uint_eq(space("one")->state, SPACE_LOST);
@@ -532,6 +534,64 @@ START_TEST(spaces_that_rest_are_lost_with_a_servers_memory)
     refused(SHOAL_E_NOT_FOUND, "they are lost");
     ck_assert_msg(drop("one", 2) == 0, "%s", e.text);
     job_run("one", "", NULL);
+    rig_stop();
+}
+END_TEST
+
+/* A job begins with the tables of its space, and is being set up, when a server with rows in memory
+ * starts again, alone (_i 0) or while no coordinator runs (_i 1): the job says so and ends. */
+START_TEST(rows_lost_in_setup_end_the_job)
+{
+    rig_start();
+    for (uint32_t i = 0; i < SHARDS; i++)
+        r.shard[i].in_memory = true;
+    go(1000);
+    job_run("one", "", NULL);
+    r.shard[0].create_later = "not yet";
+    job_begin("one", "", "fleet");
+    while (r.coord->slot[0].at.phase != PHASE_SETUP)
+        go(10);
+    go(100);
+    sim_kill(r.shard[1].node);
+    if (_i == 1)
+        sim_kill(r.node);
+    go(300);
+    shard_start(1, 2);
+    r.shard[1].in_memory = true;
+    if (_i == 1) {
+        coord_free(r.coord);
+        coord_start();
+    }
+    go(1000);
+    r.shard[0].create_later = NULL;
+    ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, over, NULL));
+    ck_assert_int_eq(r.client.state, WIRE_JOB_FAILED);
+    ck_assert_msg(strstr(r.client.text, "server-1 died, and its rows were in memory") != NULL, "%s",
+                  r.client.text);
+    ck_assert_int_ne(submit("one", "", "fleet"), 0);
+    rig_stop();
+}
+END_TEST
+
+/* A server whose rows are on its disk comes with durability: memory, in another folder: it is not
+ * taken as long as it has rows. */
+START_TEST(rows_on_a_disk_do_not_vanish_with_the_durability)
+{
+    rig_start();
+    job_run("one", "", NULL);
+    r.shard[1].sequence = 100;
+    go(2000);
+    struct fake_shard *s = &r.shard[1];
+    fake_shard_die(s);
+    s->cluster[0] = s->cluster[1] = s->sequence = s->names_version = s->taken_newest = 0;
+    memset(s->taken, 0, sizeof s->taken);
+    s->number = s->shards = 0;
+    s->names[0] = 0;
+    s->in_memory = true;
+    go(300);
+    shard_start(1, 2);
+    go(2000);
+    ck_assert_msg(strstr(s->refused, "comes with durability: memory") != NULL, "%s", s->refused);
     rig_stop();
 }
 END_TEST
@@ -852,6 +912,8 @@ int main(void)
     tcase_add_loop_test(t, spaces_that_give_up_a_table_keep_its_place, 0, 3);
     tcase_add_test(t, spaces_keep_what_they_have_learnt);
     tcase_add_test(t, spaces_that_rest_are_lost_with_a_servers_memory);
+    tcase_add_loop_test(t, rows_lost_in_setup_end_the_job, 0, 2);
+    tcase_add_test(t, rows_on_a_disk_do_not_vanish_with_the_durability);
     tcase_add_test(t, spaces_that_were_dropped_are_not_read_as_the_last_one);
     tcase_add_test(t, spaces_are_known_before_what_they_have_learnt);
     tcase_add_loop_test(t, spaces_that_a_newer_list_lacks_are_forgotten, 0, 2);

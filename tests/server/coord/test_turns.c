@@ -141,6 +141,11 @@ START_TEST(a_job_is_tried_again_when_something_has_changed)
         ck_assert_uint_eq(item->tries, tries + 1);
     }
     ck_assert_uint_eq(c->fleet.calls.count, calls);
+    struct json *list = json_new_array(); /* people are told what it waits for */
+    coord_queue_lines(c->fleet.queue, list);
+    const char *reason = json_get_string(json_array_at(list, 0), "reason", "");
+    ck_assert_msg(strstr(reason, "of the last job is being made") != NULL, "%s", reason);
+    json_free(list);
     j->checkpoint->state = CHECKPOINT_IDLE;
     coord_turns_step(c);
     ck_assert(runs(again));
