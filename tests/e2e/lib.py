@@ -196,6 +196,10 @@ def ratio_interval(ratios):
     return tuple(math.exp(x) for x in (means[len(means) // 2], means[cut], means[-1 - cut]))
 
 
+# A wait ends when what it waits for has come. How many times as long as on a machine with nothing else to do it may take: several tests run at once, on few cores.
+PATIENCE = 4
+
+
 class Skip(Exception):
     pass
 
@@ -226,10 +230,10 @@ def still_going(run):
 
 def until(run, what, look, seconds=60, pause=0.02):
     """Waits for something in a job under way; returns what `look` says of it."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + PATIENCE * seconds
     while not (got := look()):
         still_going(run)
-        assert time.monotonic() < end, f"{what}: not within {seconds} s:\n{run.output()[-2000:]}"
+        assert time.monotonic() < end, f"{what}: not within {PATIENCE * seconds} s:\n{run.output()[-2000:]}"
         time.sleep(pause)
     return got
 
@@ -269,7 +273,7 @@ def numbered(folder):
 
 def strike(run, name, number=signal.SIGKILL):
     """A signal to a daemon of a job under way."""
-    end = time.monotonic() + 10
+    end = time.monotonic() + PATIENCE * 10
     while not run.signal(name, number):  # a process that has just ended is started again, or the job is over, and soon the run
         still_going(run)
         assert time.monotonic() < end, f"{name} was not running:\n{run.output()[-2000:]}"
