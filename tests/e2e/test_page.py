@@ -4,7 +4,6 @@ strangers stay text, and after a pause of the coordinator the first page is of n
 import html.parser
 import re
 import shutil
-import socket
 import urllib.error
 import urllib.request
 
@@ -89,12 +88,6 @@ class Reader(html.parser.HTMLParser):
             if head[0][0] == first:
                 rows += [dict(zip((name for name, _ in head), (text.strip() for text, _ in row))) for row in body if len(row) == len(head)]
         return rows
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def get(port):
