@@ -4,7 +4,7 @@ import shutil
 from collections import Counter
 
 from fleet import Fleet as AnyFleet
-from fleet import bsp_job, ended, shoal, submit, under_way, within
+from fleet import bsp_job, ended, settled, shoal, submit, under_way, within
 from lib import *
 
 SERVERS = ["s0", "s1", "s2"]
@@ -89,8 +89,11 @@ def servers_join_and_leave(space):
         within(15, "s1 to be refused", lambda: "was drained (shoal drain)" in fleet.said("s1"))
         note = "note: server s1 is drained (shards: 1), and no job needs it: switch it off"  # an operator wanted it
         within(15, "status to say so", lambda: note in fleet.told().stdout)
-        doctor = fleet.doctor()
-        assert doctor.returncode == 0 and re.search(r"note: +notes +server s1 is drained", doctor.stdout) and fleet.state()["problems"] == [], doctor
+
+        def no_problem():
+            doctor = fleet.doctor()
+            assert doctor.returncode == 0 and re.search(r"note: +notes +server s1 is drained", doctor.stdout) and fleet.state()["problems"] == [], doctor
+        settled(15, no_problem)
         fleet.stop("s1")
         shutil.rmtree(fleet.folder("s1") / "shard-0")  # as it says
         fleet.added("s1")

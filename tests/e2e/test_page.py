@@ -221,7 +221,7 @@ def every_value_is_that_of_the_status(space):
     """While a job stands, because its worker is stopped, nothing moves: the page is compared value by value with a status from before and after it."""
     fleet, port = fleet_with_page(space, "--set", "lease=90s", **{"coordinator.lease": "90s"})  # the shorter one counts
     with fleet:
-        within(60, "an AUC", lambda: fleet.state().get("train_auc") and fleet.state()["workers"][0]["rate"])
+        within(60, "an AUC", lambda: (s := fleet.state()).get("train_auc") and s["workers"] and s["workers"][0]["rate"])
         fleet.running["w"].send_signal(signal.SIGSTOP)
         differ = ["nothing has been compared"]
 
