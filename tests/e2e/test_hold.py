@@ -73,6 +73,7 @@ def a_second_run_in_the_same_folder_is_refused_and_harms_nothing(space):
     job = job_file(space / "job.yaml", train, **{"train.consistency": "bsp", "train.epochs": longer(100)})
     run = Run(job, space / "run", 1)
     started(run)
+    until(run, "the names in its job file", lambda: "\nnames: " in (space / "run/job.yaml").read_text())
     files = {p: p.read_bytes() for p in sorted((space / "run").glob("*.yaml"))}
     begun = time.monotonic()
     second = subprocess.run([SHOAL, "local", str(job), "--run-dir", str(space / "run"), "--servers", "2"], capture_output=True, text=True, timeout=100, check=False)
