@@ -1,4 +1,4 @@
-"""debs: the Debian packages of this tree, built in a bare Debian or here; for package and test-package."""
+"""debs: the Debian packages of this tree, built in a bare Debian or here; for package, test-package and test-systemd."""
 import os
 import pathlib
 import re
@@ -12,6 +12,7 @@ from bare import HERE, debian, inside, layer, run, say, tree_put
 TOOLS = {"debootstrap": "debootstrap", "unshare": "util-linux"}
 SUITES = {"bookworm": "12", "trixie": "13"}
 TREE = "root/shoal"  # in a bare Debian
+LATER = "+later"  # behind the version of packages that are upgraded to
 VERSION = re.search(r"project\(shoal VERSION (\S+) ", (HERE / "CMakeLists.txt").read_text(encoding="utf-8"))[1]
 CUDA = "command -v nvcc >/dev/null || ls /usr/local/cuda*/bin/nvcc >/dev/null 2>&1"
 
@@ -37,6 +38,19 @@ def take(folder, out):
     for path in sorted(folder.glob("*.*deb")) + sorted(folder.glob("*.changes")) + sorted(folder.glob("*.buildinfo")):
         shutil.copy(path, out)
     print(out, flush=True)
+
+
+def packages_later(folder):
+    """The packages in a folder become those of a later version, with the same contents."""
+    for deb in sorted(set(folder.glob("*.deb")) - set(folder.glob("*-dbgsym_*"))):
+        with tempfile.TemporaryDirectory(dir=folder) as space:
+            run("dpkg-deb", "-R", deb, space)
+            control = pathlib.Path(space) / "DEBIAN/control"
+            text = control.read_text(encoding="utf-8")
+            version = re.search(r"^Version: (\S+)$", text, re.M)[1]
+            control.write_text(text.replace(version, version + LATER), encoding="utf-8")
+            run("dpkg-deb", "--root-owner-group", "-z1", "-b", space, folder / deb.name.replace(version, version + LATER), stdout=subprocess.DEVNULL)
+        deb.unlink()
 
 
 def build_suite(roots, suite, out, tree=TREE, jobs=os.cpu_count()):

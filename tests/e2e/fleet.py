@@ -7,13 +7,27 @@ def shoal(*words):
 
 
 def within(seconds, what, look):
-    end = time.monotonic() + seconds
+    """Waits for something; seconds: how long it may take where nothing else runs."""
+    end = time.monotonic() + PATIENCE * seconds
     while time.monotonic() < end:
         got = look()
         if got:
             return got
         time.sleep(0.1)
-    raise AssertionError(f"{what}: not within {seconds} s")
+    raise AssertionError(f"{what}: not within {PATIENCE * seconds} s")
+
+
+def settled(seconds, check):
+    """Waits until no assert of a check fails, and all that it reads is there: figures come a period late, and each daemon's at a time of its own. At the end the
+    last failure counts."""
+    end = time.monotonic() + PATIENCE * seconds
+    while True:
+        try:
+            return check()
+        except (AssertionError, KeyError):
+            if time.monotonic() > end:
+                raise
+        time.sleep(0.1)
 
 
 def http_cpu(pid):
@@ -119,7 +133,7 @@ class Fleet:
         for one in who or list(self.running):
             process = self.running.pop(one)
             process.terminate()
-            process.wait(30)
+            process.wait(PATIENCE * 30)
 
     def kill(self, who):
         process = self.running.pop(who)
@@ -151,7 +165,7 @@ class Fleet:
         worker = self.start("worker", "train", "--config", path, "--coordinator", self.endpoint, program="shoal-worker")
         got = shoal("submit", path, "--coordinator", self.endpoint, *words)
         assert got.returncode == 0, got
-        assert worker.wait(30) == 0
+        assert worker.wait(PATIENCE * 30) == 0
         del self.running["worker"]
         return digests(json.loads((self.space / "report.json").read_text()))
 

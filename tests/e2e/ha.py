@@ -11,12 +11,6 @@ JAR = pathlib.Path("/usr/share/java/zookeeper.jar")
 LEADS, STANDS = "this coordinator leads", "stands by: the coordinator at"
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 class ZooKeeper:
     """One server of it. tickTime=500: a session of 1.5 s ends within 2 s."""
 

@@ -169,9 +169,14 @@ def digests(report):
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """Draws a port below those that the kernel gives to connections: one of a test beside this one would otherwise take it before a daemon listens there."""
+    first = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    least, end = (10000, first) if first > 12000 else (1024, 65536)
+    while True:
+        port = random.SystemRandom().randrange(least, end)
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("127.0.0.1", port))
+            return port
 
 
 def data_folder(name):
@@ -194,6 +199,10 @@ def ratio_interval(ratios):
     cut = int(n * (n + 1) / 4 - 1.96 * math.sqrt(n * (n + 1) * (2 * n + 1) / 24))
     cut = max(0, cut)
     return tuple(math.exp(x) for x in (means[len(means) // 2], means[cut], means[-1 - cut]))
+
+
+# A wait ends when what it waits for has come. How many times as long as on a machine with nothing else to do it may take: several tests run at once, on few cores.
+PATIENCE = 4
 
 
 class Skip(Exception):
@@ -226,10 +235,10 @@ def still_going(run):
 
 def until(run, what, look, seconds=60, pause=0.02):
     """Waits for something in a job under way; returns what `look` says of it."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + PATIENCE * seconds
     while not (got := look()):
         still_going(run)
-        assert time.monotonic() < end, f"{what}: not within {seconds} s:\n{run.output()[-2000:]}"
+        assert time.monotonic() < end, f"{what}: not within {PATIENCE * seconds} s:\n{run.output()[-2000:]}"
         time.sleep(pause)
     return got
 
@@ -269,7 +278,7 @@ def numbered(folder):
 
 def strike(run, name, number=signal.SIGKILL):
     """A signal to a daemon of a job under way."""
-    end = time.monotonic() + 10
+    end = time.monotonic() + PATIENCE * 10
     while not run.signal(name, number):  # a process that has just ended is started again, or the job is over, and soon the run
         still_going(run)
         assert time.monotonic() < end, f"{name} was not running:\n{run.output()[-2000:]}"

@@ -143,7 +143,7 @@ def full_disk_is_refused_by_name(space):
         train = synth(space / "train.tsv", 20000, 1)
         run = Run(job_file(space / "job.yaml", train, **{"train.epochs": 100}), mount / "run", 1, 1)
         run_log = None
-        end = time.monotonic() + 60
+        end = time.monotonic() + PATIENCE * 60
         said = False
         while time.monotonic() < end and run.running() and not said:
             time.sleep(0.5)

@@ -38,7 +38,7 @@ def peak_memory(run):
     return peak
 
 
-def watch(run, timeout=400):
+def watch(run, timeout=900):
     """To the end of the run: its report, the highest VmHWM of its server, the highest of each figure of its shard."""
     peak, most, end = 0, {}, time.monotonic() + timeout
     while run.running() and time.monotonic() < end:
@@ -97,7 +97,7 @@ def disk_that_somebody_else_fills_stops_nothing_for_good(space):
     with small_disk(space, "256m") as mount:
         train = synth(space / "train.tsv", 60000, 6)
         over = {"model.kind": "probe", "tables[0].dim": 1, "tables[0].optimizer.kind": "sgd", "train.consistency": "async", "train.prefetch": 4,
-                "train.batch": 128, "train.epochs": longer(12), "journal.max": 16 * MIB}
+                "train.batch": 128, "train.epochs": longer(12), "journal.max": 16 * MIB, "coordinator.lease": "30s"}
         job = job_file(space / "job.yaml", train, **over)
         expected = digests(run_job(job, space / "calm"))
         run = Run(job, space / "run", 1, 1, ["--server-set", f"data_dir={mount}/data", "--server-set", f"disk_free={64 * MIB}",

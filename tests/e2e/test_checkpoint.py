@@ -39,6 +39,11 @@ def stop(run):
         os.kill(pid, signal.SIGKILL)
 
 
+def examples(run):
+    done = subprocess.run([SHOAL, "status", "--run-dir", run.dir, "--json"], capture_output=True, text=True, check=False)
+    return json.loads(done.stdout).get("examples", 0) if done.returncode == 0 else 0
+
+
 def entries(folder):
     return sorted(p.name for p in pathlib.Path(folder).iterdir() if not p.name.startswith(".")) if pathlib.Path(folder).is_dir() else []
 
@@ -207,7 +212,8 @@ def commands_answer_for_people_and_programs(space):
     one = create(run, "one")["path"]
     assert "exists" in shoal("create", "one", "--run-dir", run.dir, status=73)
     shoal("create", "../one", "--run-dir", run.dir, status=64)
-    time.sleep(0.5)
+    seen = examples(run)
+    until(run, "the job to go on", lambda: examples(run) > seen, pause=0.05)
     two = create(run, "two")["path"]
     assert run.wait(300) == 0, run.output()[-2000:]
     report = run.report()
@@ -273,7 +279,7 @@ def status_tells_the_newest_and_why_the_last_failed(space):
     started(run)
 
     def told(form, seconds=60):
-        end = time.monotonic() + seconds
+        end = time.monotonic() + PATIENCE * seconds
         while not re.search(form, said := subprocess.run([SHOAL, "status", "--run-dir", run.dir], capture_output=True, text=True, timeout=60, check=True).stdout):
             still_going(run)
             assert time.monotonic() < end, said
@@ -308,23 +314,19 @@ def one_that_is_read_is_not_removed(space):
         reader.send_signal(signal.SIGSTOP)
         if reader.poll() is not None:  # it was pruned first, or is through
             reader = None
-    begun = time.time()
-    while time.time() - begun < 60 and len([n for n in entries(folder) if n > names[-1] and n.isdigit()]) == 0:
-        time.sleep(0.05)
+    until(run, "a newer one", lambda: [n for n in entries(folder) if n > names[-1] and n.isdigit()])
     time.sleep(2)
     kept = entries(folder)
     reader.send_signal(signal.SIGCONT)
-    said = reader.communicate(timeout=60)[0]
+    said = reader.communicate(timeout=PATIENCE * 60)[0]
     still_going(run)
     assert names[-1] in kept and reader.returncode == 0, (names, kept, said)
-    while time.time() - begun < 120 and names[-1] in entries(folder):
-        time.sleep(0.05)
-    assert names[-1] not in entries(folder), "it stays for ever"
+    until(run, "the old one to go", lambda: names[-1] not in entries(folder))
     stop(run)
 
 
 def within(seconds, what, condition):
-    end = time.monotonic() + seconds
+    end = time.monotonic() + PATIENCE * seconds
     while not condition():
         assert time.monotonic() < end, what
         time.sleep(0.002)
@@ -387,10 +389,13 @@ def removed_by_an_operator(space):
 
     # kill -9 while a large one goes: the next coordinator has the rest of it
     create(run, "five")
-    for i in range(6000):
+    for i in range(longer(6000)):
         (folder / "four" / "part-0000" / f"more-{i}").touch()
+    [coordinator] = run.children("coordinator")
     shoal("remove", "four", "--run-dir", run.dir)
-    run.signal("coordinator")
+    os.kill(coordinator, signal.SIGKILL)
+    if entries(folder) == ["five"]:
+        raise TooShort("all of it had gone before the kill")
     assert entries(folder) == ["five", "four.gone.tmp"], entries(folder)
     within(60, "the rest to be swept", lambda: entries(folder) == ["five"])
     assert "the newest of job" in shoal("remove", "five", "--run-dir", run.dir, status=77)
@@ -421,7 +426,7 @@ def create_says_that_the_coordinator_is_gone(space):
     asking = subprocess.Popen([SHOAL, "checkpoint", "create", "--run-dir", run.dir], stderr=subprocess.PIPE, text=True)
     run.signal("coordinator", signal.SIGSTOP)
     try:
-        text = asking.communicate(timeout=40)[1]
+        text = asking.communicate(timeout=PATIENCE * 40)[1]
         assert asking.returncode in (0, 69), (asking.returncode, text)  # 0: it was made before
         if asking.returncode == 0:
             text = shoal("create", "--run-dir", run.dir, status=69)

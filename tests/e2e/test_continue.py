@@ -111,7 +111,7 @@ def ended_run_gives_its_tables_out(space):
     [twin] = [p for p in (space / "twin/checkpoints").iterdir() if (p / "manifest.json").exists()]
     begun = time.monotonic()
     path = json.loads(said(0, "checkpoint", "create", "mine", "--run-dir", space / "plain", "--json"))["path"]
-    assert time.monotonic() - begun < 10 and path == str((space / "plain/checkpoints/mine").resolve())
+    assert time.monotonic() - begun < PATIENCE * 10 and path == str((space / "plain/checkpoints/mine").resolve())
     assert "whole" in said(0, "checkpoint", "verify", path)
     for table in ("emb", "dense"):
         assert len(export(space, path, table)) > 2

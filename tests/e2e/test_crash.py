@@ -16,7 +16,7 @@ def crashes(space, words, folder, number, ready):
         try:
             within(20, f"{words[0]} to serve", lambda: ready in (space / "log").read_text(encoding="utf-8"))
             p.send_signal(number)
-            assert p.wait(20) == -number, p.returncode
+            assert p.wait(60) == -number, p.returncode
         finally:
             p.kill()
             p.wait()
@@ -51,7 +51,7 @@ def json_lines(space):
                     "--set", "log=info,server=debug"], log)
         within(20, "the server", lambda: "SERVER_READY" in (space / "log").read_text(encoding="utf-8"))
         p.terminate()
-        assert p.wait(20) == 0
+        assert p.wait(60) == 0
     lines = [json.loads(line) for line in (space / "log").read_text(encoding="utf-8").splitlines()]
     assert all(set(line) == {"time", "level", "program", "room", "text", "fields"} for line in lines), lines
     ready = [line for line in lines if line["fields"].get("event") == "SERVER_READY"]

@@ -20,6 +20,11 @@ def findings(*words, under=(), **env):
     return {name: [f for f in found["findings"] if f["check"] == name] for name in {f["check"] for f in found["findings"]}}
 
 
+def problems_of(found):
+    """Without what the disk's speed has to say: other tests write to it at the same time."""
+    return {(n, f["text"]) for n, of in found.items() for f in of if f["problem"] and " MB/s, and journal" not in f["text"] and "a synced write in " not in f["text"]}
+
+
 def one(of, problem, part):
     assert len(of) == 1 and of[0]["problem"] == problem and part in of[0]["text"], (of, part)
 
@@ -55,7 +60,7 @@ def a_daemon_is_seen_beside_its_file(space):
         one(now["clock"], by != "0", "agree within 3 s" if by == "0" else "s behind that of the coordinator")
         fleet.kill("coordinator")
     fleet.running["server"].send_signal(signal.SIGSEGV)
-    fleet.running.pop("server").wait(20)
+    fleet.running.pop("server").wait(60)
     one(findings("--config", file)["crashes"], True, f"1 crash reports in {space}/s, the newest crash-")
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -121,12 +126,7 @@ def planted_faults_are_told_and_no_other(space):
     assert shoal("keygen", space / "open.key").returncode == 0
     (space / "open.key").chmod(0o644)
     file, _ = server_file(space, coordinator=None)
-
-    def problems(*words, **how):
-        """Without the rate of the disk: other tests write to it at the same time."""
-        return {(n, f["text"]) for n, of in findings(*words, **how).items() for f in of if f["problem"] and " MB/s, and journal" not in f["text"]}
-
-    plain, skipped = problems("--config", file), 0
+    plain, skipped = problems_of(findings("--config", file)), 0
     for check, sentence, keys, under, env in FAULTS:
         sentence, env = sentence.replace("{space}", str(space)), dict(env)
         under = before_line(space, under, env)
@@ -134,7 +134,7 @@ def planted_faults_are_told_and_no_other(space):
             skipped += 1
             continue
         file, _ = server_file(space, coordinator=None, **{k: v.replace("{space}", str(space)) for k, v in keys.items()})
-        of = problems("--config", file, under=under, **env) - plain
+        of = problems_of(findings("--config", file, under=under, **env)) - plain
         assert len(of) == 1 and next(iter(of))[0] == check and sentence in next(iter(of))[1], (check, sentence, of)
     if skipped:
         raise Skip(f"{skipped} faults need a mount namespace; the others are told")
@@ -149,12 +149,12 @@ def the_command_that_is_advised_ends_the_finding(space):
     (space / "allow").write_text("rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7 worker w1\n")
     (space / "allow").chmod(0o666)
     file, _ = server_file(space, coordinator=None)
-    plain = {(n, f["text"]) for n, of in findings("--config", file).items() for f in of if f["problem"]}
+    plain = problems_of(findings("--config", file))
     file, _ = server_file(space, coordinator=None, keys=f"{space}/open.key", allow=f"{space}/allow", listen=f"ipc://{space}/a/s",
                           metrics=f"127.0.0.1:{free_port()}", metrics_token=f"{space}/token")
 
     def now():
-        return {(n, f["text"]) for n, of in findings("--config", file).items() for f in of if f["problem"]} - plain
+        return problems_of(findings("--config", file)) - plain
     found = now()
     assert len(found) == 4, found
     while found:
@@ -181,7 +181,7 @@ def what_hangs_is_left_after_ten_seconds(space):
             found = findings("--config", file, under=under)
         finally:
             subprocess.run(["fsfreeze", "--unfreeze", disk], check=True)
-        assert time.monotonic() - begun < 13
+        assert time.monotonic() - begun < 25
         one(found["disk"], True, "this check has not ended after 10 s: a disk or a file system of the network does not answer: see the kernel's log (dmesg)")
         for name in ("names", "clock"):
             one(found[name], True, "this check has not ended after 10 s: a name server does not answer: see /etc/resolv.conf, or give addresses in place")
@@ -189,20 +189,19 @@ def what_hangs_is_left_after_ten_seconds(space):
         begun = time.monotonic()
         got = subprocess.run([*under, SHOAL, "doctor", "--cluster", "--coordinator", "tcp://a-name.example:7100"], capture_output=True, text=True, check=False)
         assert got.returncode == 69 and "after 10 s no address: a name server does not answer: see /etc/resolv.conf" in got.stderr, got
-        assert time.monotonic() - begun < 13
+        assert time.monotonic() - begun < 25
 
 
 def any_machine_gets_a_report(space):
     """An ordinary user, no /proc/sys, no /sys, no /run (a container without systemd), not even /proc: what cannot be seen is not called a fault."""
-    plain = {n: [f["problem"] for f in of] for n, of in findings().items()}
+    plain = {name for name, _ in problems_of(findings())}
     lives = [["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]] if os.geteuid() == 0 else []
     lives += [beneath(("", at)) for at in ("/proc/sys", "/sys", "/run", "/proc")]
     ran = 0
     for under in lives:
         if subprocess.run([*under, SHOAL, "--version"], check=False, capture_output=True).returncode != 0:
             continue
-        found = {n: [f["problem"] for f in of] for n, of in findings(under=under).items()}
-        more = {n for n, of in found.items() if any(of) and not any(plain.get(n, []))}
+        more = {name for name, _ in problems_of(findings(under=under))} - plain
         assert not more, (under, more)
         ran += 1
     if not ran:

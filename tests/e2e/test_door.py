@@ -46,7 +46,7 @@ class Ring(Keyed):
 
 def workers_with_keys_listen_for_each_other(space):
     """By default at the address by which they reach the coordinator, on a port of their own; members alone may connect."""
-    job = job_file(space / "job.yaml", synth(space / "train.tsv", 20000, 1), **NETWORK, **{"train.epochs": 200})
+    job = job_file(space / "job.yaml", synth(space / "train.tsv", 20000, 1), **NETWORK, **{"train.epochs": 100000})
     with Ring(space).up() as f:
         f.submits(job, "--workers", "2")
         workers = [f.works(job, "w1"), f.works(job, "w2", "--listen", "tcp://0.0.0.0:*")]
@@ -82,7 +82,7 @@ def a_job_over_keys_ends_well(space):
 
 def a_ring_that_changes_has_another_list(space):
     """One of two dies, another one with a third key comes: it reads the network from the survivor, and the dead one's key is out."""
-    job = job_file(space / "job.yaml", synth(space / "train.tsv", 20000, 1), **NETWORK, **{"train.epochs": 200})
+    job = job_file(space / "job.yaml", synth(space / "train.tsv", 20000, 1), **NETWORK, **{"train.epochs": 100000})
     with Ring(space).up() as f:
         f.submits(job, "--workers", "2")
         f.works(job, "w1")
@@ -128,7 +128,7 @@ def in_a_network_that_is_trusted_no_keys_are_shown(space):
 
 def strangers_that_say_nothing_are_cut(space):
     """Four hundred connections without a handshake: 256 at most are held, each for three seconds, and the ring that stands goes on."""
-    job = job_file(space / "job.yaml", synth(space / "train.tsv", 20000, 1), **NETWORK, **{"train.epochs": 200})
+    job = job_file(space / "job.yaml", synth(space / "train.tsv", 20000, 1), **NETWORK, **{"train.epochs": 100000})
     with Ring(space).up() as f:
         f.submits(job, "--workers", "2")
         f.works(job, "w1")
@@ -137,19 +137,22 @@ def strangers_that_say_nothing_are_cut(space):
         within(60, "the ring", lambda: re.search(r"op=CONNECT .*result=ok", f.said("w1")))
         began = time.monotonic()
         silent = [socket.create_connection((host, int(port)), 10) for _ in range(400)]
-        time.sleep(0.5)
-        held = len([line for line in pathlib.Path(f"/proc/{f.daemons['w1'].pid}/net/tcp").read_text().split("\n")
-                    if f":{int(port):04X} " in line[:25] and " 01 " in line[:40]])
+
+        def held():
+            """Those that the worker has not closed; the kernel may have taken more of them than the worker has seen yet."""
+            return len([line for line in pathlib.Path(f"/proc/{f.daemons['w1'].pid}/net/tcp").read_text().split("\n")
+                        if f":{int(port):04X} " in line[:25] and " 01 " in line[:40]])
+        most = within(5, "those beyond 256 to be cut", lambda: (n := held()) <= 260 and (n,))[0]
         before = f.said("coordinator").count("epoch ")
         for s in silent:
-            s.settimeout(15)
+            s.settimeout(PATIENCE * 15)
             with contextlib.suppress(ConnectionResetError):
                 while s.recv(4096):
                     pass
         lasted = time.monotonic() - began
-        assert lasted < 10, lasted  # three seconds, on a busy machine
+        assert lasted < PATIENCE * 10, lasted  # three seconds, on a busy machine
         within(30, "the job to go on", lambda: f.said("coordinator").count("epoch ") > before)
-        assert 200 < held <= 260, held
+        assert 200 < most, most
         assert f.ask("ann", "stop").returncode == 0
 
 
@@ -175,7 +178,7 @@ def no_other_job_makes_a_worker_listen(space):
 def over_a_socket_the_user_decides(space):
     """Beside the coordinator's socket; a message that is none of a worker's is refused by its name, another user's by its role."""
     os.chmod(space.path, 0o755)
-    job = job_file(space / "job.yaml", synth(space / "train.tsv", 20000, 1), **NETWORK, **{"train.epochs": 200})
+    job = job_file(space / "job.yaml", synth(space / "train.tsv", 20000, 1), **NETWORK, **{"train.epochs": 100000})
     run = Plain(space, job)
     try:
         at = run.reached()

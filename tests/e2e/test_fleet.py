@@ -86,12 +86,12 @@ def a_worker_of_a_file_waits_for_each_job(space):
         assert shoal("submit", job, "--coordinator", fleet.endpoint, "--start-from", "fleet").returncode == 0
         assert worker.poll() is None and any((space / "cache").iterdir())
         worker.terminate()
-        assert worker.wait(10) == 0
+        assert worker.wait(60) == 0
     for line, words in (("lanes: 0", "lanes"), ("lane: 1", "the nearest known key is lanes"), ("set: [data]", "expected KEY=VALUE"), ("device: x", "device")):
         own.write_text(line + "\n")
-        got = subprocess.run([BIN / "shoal-worker", "run", "--config", own], capture_output=True, text=True, timeout=20, check=False)
+        got = subprocess.run([BIN / "shoal-worker", "run", "--config", own], capture_output=True, text=True, timeout=60, check=False)
         assert got.returncode == 78 and words in got.stderr and f"{own}" in got.stderr, got
-    got = subprocess.run([BIN / "shoal-worker", "run", "--config", own, "--lanes", "2"], capture_output=True, text=True, timeout=20, check=False)
+    got = subprocess.run([BIN / "shoal-worker", "run", "--config", own, "--lanes", "2"], capture_output=True, text=True, timeout=60, check=False)
     assert got.returncode == 64 and "not --lanes" in got.stderr, got
 
 

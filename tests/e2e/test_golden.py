@@ -81,7 +81,7 @@ def flip(file, share=0.4):
 
 def ends_with(where, status, *words):
     """Returns the output of a daemon that cannot start."""
-    done = subprocess.run([BIN / words[0], *words[1:]], capture_output=True, text=True, timeout=20, check=False, cwd=where)
+    done = subprocess.run([BIN / words[0], *words[1:]], capture_output=True, text=True, timeout=60, check=False, cwd=where)
     assert done.returncode == status, f"{words}: exit status {done.returncode}, {status} expected:\n{done.stdout}{done.stderr}"
     return done.stdout + done.stderr
 
@@ -114,7 +114,7 @@ def version_that_is_too_old_is_refused(space):
         where = space / folder.name
         where.mkdir()
         golden.unpack(folder, where)
-        done = subprocess.run([SHOAL, "digest", "--run-dir", where / "fleet"], capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run([SHOAL, "digest", "--run-dir", where / "fleet"], capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode != 0 and words in done.stderr, f"{words} is not said: {done}"
 
 

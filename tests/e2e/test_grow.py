@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """test_grow: a growing log of objects: new objects are trained once, in rounds, and after a kill, a stop and a resume the rows are those of an undisturbed run
 with the same rounds."""
+import threading
+
 from fleet import *
 
 KEYS = {"model.kind": "lr", "train.batch": 64, "train.lanes": 3, "train.consistency": "bsp", "data.objects.grow": "1s",
@@ -8,11 +10,13 @@ KEYS = {"model.kind": "lr", "train.batch": 64, "train.lanes": 3, "train.consiste
 
 
 class Log:
-    """A folder into which whole files are renamed."""
+    """A folder of whole files. It is a link: the files of a round come at once, with the folder that the link names next."""
 
     def __init__(self, space, name="log", rows=200, events=False):
         self.folder, self.rows, self.next, self.total, self.events = space / name, rows, 0, 0, events
-        self.folder.mkdir()
+        self.version = 0
+        self.versioned().mkdir()
+        self.folder.symlink_to(self.versioned().name)
         self.lines = synth(space / f"{name}.tsv", 40 * rows).read_bytes().splitlines(keepends=True)
 
     def text(self):
@@ -21,21 +25,37 @@ class Log:
         self.total += self.rows
         return b"".join(self.lines[at:at + self.rows])
 
+    def versioned(self):
+        return self.folder.with_name(f".{self.folder.name}-{self.version}")
+
     def put(self, *names):
+        """These files come: one round."""
+        before = self.versioned()
+        self.version += 1
+        now = self.versioned()
+        now.mkdir()
+        for path in before.iterdir():
+            os.link(path, now / path.name)
         for name in names:
-            (self.folder / f".{name}").write_bytes(self.text())
+            path = now / f"part-{name}"
+            path.write_bytes(self.text())
             if self.events:
-                job = job_file(self.folder.parent / "convert.yaml", self.folder / f".{name}", **{"model.kind": "lr"})
-                subprocess.run([SHOAL, "convert", job, "--out", self.folder / f".{name}.events"], check=True, stdout=subprocess.DEVNULL)
-                (self.folder / f".{name}.events").replace(self.folder / f".{name}")
-        for name in names:  # at once, so that they are one round
-            (self.folder / f".{name}").rename(self.folder / f"part-{name}")
+                job = job_file(self.folder.parent / "convert.yaml", path, **{"model.kind": "lr"})
+                subprocess.run([SHOAL, "convert", job, "--out", now / ".events"], check=True, stdout=subprocess.DEVNULL)
+                (now / ".events").replace(path)
+        link = self.folder.with_name(f".{self.folder.name}-link")
+        link.symlink_to(now.name)
+        link.replace(self.folder)
         return self
 
 
 def state(run):
-    got = shoal("status", "--run-dir", run.dir, "--json")
-    return json.loads(got.stdout) if got.returncode == 0 else {}
+    """Its status, once the coordinator answers: it may have been killed a moment ago."""
+
+    def look():
+        got = shoal("status", "--run-dir", run.dir, "--json")
+        return json.loads(got.stdout) if got.returncode == 0 else None if run.running() else {"state": "over"}
+    return within(30, "the status", look)
 
 
 def learnt(run, objects, seconds=60):
@@ -77,9 +97,7 @@ def played(space, name, disturb=lambda run, round: None, rounds=ROUNDS, rows=200
         if run is None:
             run = Run(job, space / name, servers=2, workers=2)
         disturb(run, n)
-        learnt(run, count)
-        if state(run)["epoch"] != n + 1:
-            raise TooShort("a list came between the files of a round")
+        assert learnt(run, count)["epoch"] == n + 1, "a list came between the files of a round"
     return stopped(run), log
 
 
@@ -249,12 +267,21 @@ def one_that_is_written_is_not_taken(space):
     log.put("10")
     learnt(run, 1)
     text = log.text()
-    with open(log.folder / "part-11", "wb") as f:
-        for at in range(0, len(text), len(text) // 24 + 1):
-            f.write(text[at:at + len(text) // 24 + 1])
-            f.flush()
-            time.sleep(0.3)
-            assert state(run)["objects"]["read"] == 1, "half a file was taken"
+
+    def write():
+        with open(log.folder / "part-11", "wb") as f:
+            for at in range(0, len(text), len(text) // 24 + 1):
+                f.write(text[at:at + len(text) // 24 + 1])
+                f.flush()
+                time.sleep(0.3)
+    writer, read = threading.Thread(target=write), []
+    writer.start()
+    while writer.is_alive():
+        read.append(state(run)["objects"]["read"])  # asked first: what is read while the last piece is written counts
+        if writer.is_alive():
+            assert read[-1] == 1, "half a file was taken"
+        time.sleep(0.3)
+    writer.join()
     learnt(run, 2)
     report = stopped(run)
     assert report["examples"] == log.total, (report["examples"], log.total)
@@ -326,7 +353,7 @@ def a_fleet_goes_on_until_it_is_stopped(space):
         assert got.returncode == 0 and "the job ends" in got.stdout, got
         assert submit.wait(60) == 0, submit.log.read_text()
         report = json.loads((space / "report.json").read_text())
-        assert report["examples"] == log.total and report["ended_by"] == "stop" and report["worker_deaths"] == 1
+        assert report["examples"] == log.total and report["ended_by"] == "stop" and report["worker_deaths"] >= 1  # the lease is short
         began = log.total
         fleet.start("w2", "train", "--coordinator", fleet.endpoint, "--name", "w2", program="shoal-worker")
         job = job_file(space / "next.yaml", f"{log.folder}/part-*", **{**KEYS, "train.batch": 50})

@@ -66,12 +66,12 @@ class Tables:
             got = shoal("stop", "--coordinator", self.fleet.endpoint)
             assert got.returncode == 0, got
         submit = self.fleet.running.pop("submit")
-        status = submit.wait(60)
+        status = submit.wait(PATIENCE * 60)
         for w in [w for w in self.fleet.running if w.startswith("w")]:
             worker = self.fleet.running.pop(w)
             if status != 0:  # a job that is ended from without: it may look for the next one
                 worker.kill()
-            worker.wait(30)
+            worker.wait(PATIENCE * 30)
         self.said = submit.log.read_text()
         return status
 
@@ -253,7 +253,7 @@ def stopped_within_a_round(space):
     """A part of it is learnt: neither the whole of it again nor nothing more is right, and the way that is told is."""
     with Tables(space) as t:
         points = {"checkpoint.dir": str(space / "points"), "checkpoint.at_end": True}
-        long = 30000
+        long = longer(30000)
         put(t.log, "10", "11", rows=long)
         job = t.file(**{**GROWS, **points, "train.batch": 4, "train.task_batches": 2})
         t.begin(job)

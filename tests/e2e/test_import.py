@@ -221,7 +221,7 @@ def wrong_files_change_nothing(space):
 
 def refused_while_a_job_trains(space):
     """By the coordinator before the first row; afterwards the same line is taken."""
-    job = job_of(space, **{"train.epochs": 1000})
+    job = job_of(space, **{"train.epochs": 100000})
     file = tsv(space / "items.tsv", [str(i) for i in range(50)], vectors(50))
     with Fleet(space, "f").up() as fleet:
         fleet.fits()
@@ -230,7 +230,7 @@ def refused_while_a_job_trains(space):
         said = put(fleet, "emb", file, "--field", "item", status=69)
         assert "trains in table emb" in said and "shoal stop" in said, said
         shoal("stop", "--coordinator", fleet.endpoint)
-        submission.communicate(timeout=60)
+        submission.communicate(timeout=PATIENCE * 60)
         assert "50 rows: " in within(30, "the job's end", lambda: (got := shoal("import", "emb", file, "--field", "item", "--coordinator", fleet.endpoint))
                                     .returncode == 0 and got.stdout)
 
@@ -264,7 +264,7 @@ def killed_half_way_it_is_repeated(space):
         fleet.kill("s0")
         time.sleep(0.5)
         fleet.server("s0")
-        said = process.communicate(timeout=120)[0]
+        said = process.communicate(timeout=PATIENCE * 120)[0]
         assert process.returncode == 0 and f"{count} rows: " in said, said
         assert digest(fleet) == right, (digest(fleet), right)
 

@@ -6,29 +6,31 @@ import signal
 from fleet import *
 from test_import import digest, floats, founded, founded_anew, job_of, log, npy, put, row, space_of, struct, vectors
 
-COUNT = 400000
+def rows():
+    """How many rows an import has that must still go on when a case disturbs it."""
+    return longer(400000)
 
 
 def large(space, name="vectors"):
     """The words of an import that takes a while."""
     r = random.Random(5)
-    data = struct.pack(f"<{COUNT * 4}f", *(r.random() for _ in range(COUNT * 4)))
-    return ["emb", "--ids", npy(space / "ids.npy", "<i8", f"({COUNT},)", struct.pack(f"<{COUNT}q", *range(COUNT))),
-            "--weights", npy(space / f"{name}.npy", "<f4", f"({COUNT}, 4)", data), "--field", "item"]
+    data = struct.pack(f"<{rows() * 4}f", *(r.random() for _ in range(rows() * 4)))
+    return ["emb", "--ids", npy(space / "ids.npy", "<i8", f"({rows()},)", struct.pack(f"<{rows()}q", *range(rows()))),
+            "--weights", npy(space / f"{name}.npy", "<f4", f"({rows()}, 4)", data), "--field", "item"]
 
 
-def begun(fleet, words, rows=1000):
+def begun(fleet, words, some=1000):
     """An import that has sent some rows, and not all."""
     before = digest(fleet)["rows"]
     process = subprocess.Popen([SHOAL, "import", *map(str, words), "--coordinator", fleet.endpoint], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     while process.poll() is None:
         process.send_signal(signal.SIGSTOP)
         now = digest(fleet)["rows"]
-        if now > before + rows:
+        if now > before + some:
             break
         process.send_signal(signal.SIGCONT)
         time.sleep(0.01)
-    if process.poll() is not None or now == COUNT:
+    if process.poll() is not None or now == rows():
         process.kill()
         process.communicate()
         raise TooShort("the import was over before it was seen")
@@ -37,7 +39,7 @@ def begun(fleet, words, rows=1000):
 
 def goes_on(process):
     process.send_signal(signal.SIGCONT)
-    said = process.communicate(timeout=120)[0]
+    said = process.communicate(timeout=PATIENCE * 120)[0]
     return process.returncode, said
 
 
@@ -107,8 +109,8 @@ def a_job_between_is_noticed(space):
         founded_anew(fleet, job)
         status, said = goes_on(process)
         assert status == 69 and "a job has begun in table emb" in said and "since this import began" in said and "the same line again" in said, (status, said)
-        assert digest(fleet)["rows"] < COUNT
-        assert f"{COUNT} rows: " in put(fleet, *words) and digest(fleet)["rows"] == COUNT
+        assert digest(fleet)["rows"] < rows()
+        assert f"{rows()} rows: " in put(fleet, *words) and digest(fleet)["rows"] == rows()
 
 
 def a_drop_between_stops_it(space):
@@ -125,8 +127,8 @@ def a_drop_between_stops_it(space):
         status, said = goes_on(process)
         assert status == 69 and "its rows were dropped" in said, (status, said)
         sent = int(re.search(r"(\d+) of \d+ rows were sent", said)[1])
-        assert sent < COUNT, said
-        assert f"{COUNT} rows: " in put(fleet, *words) and digest(fleet)["rows"] == COUNT
+        assert sent < rows(), said
+        assert f"{rows()} rows: " in put(fleet, *words) and digest(fleet)["rows"] == rows()
 
 
 def a_second_import_is_noticed(space):
@@ -161,7 +163,7 @@ def a_file_that_changes_is_noticed(space):
         os.truncate(space / "shorter.npy", 4096)
         status, said = goes_on(process)
         assert status == 65 and "became shorter while it was read" in said, (status, said)
-        assert f"{COUNT} rows: " in put(fleet, *words) and digest(fleet)["rows"] == COUNT
+        assert f"{rows()} rows: " in put(fleet, *words) and digest(fleet)["rows"] == rows()
 
 
 def whatever_dies_it_is_repeated(space):
@@ -185,10 +187,10 @@ def whatever_dies_it_is_repeated(space):
                 time.sleep(0.5)
                 fleet.coordinator() if who == "coordinator" else fleet.server(who)
                 status, said = goes_on(process)
-                assert status == 0 and f"{COUNT} rows: " in said, (who, status, said)
+                assert status == 0 and f"{rows()} rows: " in said, (who, status, said)
                 fleet.fits()
                 assert digest(fleet) == right, who
-            assert f"{COUNT} rows: " in put(fleet, *words) and digest(fleet) == right, who
+            assert f"{rows()} rows: " in put(fleet, *words) and digest(fleet) == right, who
 
 
 if __name__ == "__main__":

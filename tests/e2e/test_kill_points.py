@@ -231,7 +231,7 @@ def restore(space):
 
 def cold(space):
     """Servers with memory for a part of their rows."""
-    job = bsp(space, "job.yaml", synth(space / "train.tsv", 6000, 37), **{"train.epochs": 4})
+    job = bsp(space, "job.yaml", synth(space / "train.tsv", 6000, 37), **{"train.epochs": longer(4)})
     killed(space, "cold", 2000, job, memory=3 << 20)
 
 

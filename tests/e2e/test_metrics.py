@@ -17,7 +17,7 @@ BAD = 7  # malformed lines in the input
 def got(port, path, **headers):
     """Returns (status, text)."""
     try:
-        with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers), timeout=5) as answer:
+        with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers), timeout=20) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -96,7 +96,7 @@ class Watched(Fleet):
         status, text = got(port, "/metrics")
         if status == 0:
             try:
-                self.running[who].wait(5)
+                self.running[who].wait(20)
                 return None
             except subprocess.TimeoutExpired:
                 pass
@@ -156,16 +156,21 @@ def input_of(space, rows):
     return train
 
 
-def process_values(fleet, all_):
+def cpu_seconds(process):
+    ticks = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(ticks[11]) + int(ticks[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def process_values(fleet, all_, least):
+    """least: processor seconds of each before the figures were made."""
     for who, samples in all_.items():
         proc = pathlib.Path(f"/proc/{fleet.running[who].pid}")
         page = os.sysconf("SC_PAGESIZE")
         ticks = (proc / "stat").read_text().rsplit(")", 1)[1].split()
-        cpu = (int(ticks[11]) + int(ticks[12])) / os.sysconf("SC_CLK_TCK")
         limit = int(re.search(r"Max open files +(\d+)", (proc / "limits").read_text())[1])
         assert near(of(samples, "process_resident_memory_bytes"), int((proc / "statm").read_text().split()[1]) * page, 0.2), who
         assert near(of(samples, "process_open_fds"), len(list((proc / "fd").iterdir())), 0, 8), who
-        assert near(of(samples, "process_cpu_seconds_total"), cpu, 0.2, 0.5), who
+        assert least[who] - 0.02 <= of(samples, "process_cpu_seconds_total") <= cpu_seconds(fleet.running[who]) + 0.02, who
         assert of(samples, "process_max_fds") == limit, who
         begun = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + int(ticks[19]) / os.sysconf("SC_CLK_TCK")
         assert near(of(samples, "process_start_time_seconds"), begun, 0, 1), who
@@ -180,7 +185,7 @@ def fleet_values(fleet, all_, state):
     assert of(c, "shoal_copies", state="wanted") == 6 == of(c, "shoal_copies", state="in_sync")
     assert of(c, "shoal_job_workers") == len(state["workers"]) == 2 and of(c, "shoal_lease_seconds") == 2
     assert of(c, "shoal_job_lanes") == len(state["lanes"]) == 4
-    assert of(c, "shoal_job_worker_silent_seconds") < 2 and of(c, "shoal_refused_shards") == 0 == of(c, "shoal_refused_keys")
+    assert of(c, "shoal_job_worker_silent_seconds") < 10 and of(c, "shoal_refused_shards") == 0 == of(c, "shoal_refused_keys")
     for server in state["servers"]:
         name = f"{server['name']}/{server['index']}"
         mine = all_[server["name"]]
@@ -209,7 +214,7 @@ def job_values(space, fleet, all_, state, report):
     assert of(c, "shoal_job_bad_lines_total") == epochs * BAD
     assert near(of(c, "shoal_job_auc_ratio", of="train"), state["train_auc"], 1e-9) and near(of(c, "shoal_job_auc_ratio", of="valid"), state["valid_auc"], 1e-9)
     assert near(of(c, "shoal_job_calibration_ratio", of="train"), state["train_calibration"], 1e-9)
-    assert of(c, "shoal_checkpoints_total", result="made") == state["checkpoints"] >= 1 and of(c, "shoal_checkpoints_total", result="failed") == 0
+    assert of(c, "shoal_checkpoints_total", result="made") == state["checkpoints"] >= 1 and of(c, "shoal_checkpoints_total", result="failed") == state["checkpoints_failed"]
     assert of(c, "shoal_checkpoint_bytes") == state["checkpoint"]["bytes"]
     assert near(of(c, "shoal_checkpoint_age_seconds"), state["checkpoint"]["age_seconds"], 0, 3)
     assert of(c, "shoal_job_running") == 0 and of(c, "shoal_job_phase", phase=state["state"]) == 1
@@ -296,11 +301,12 @@ def play(space, fleet, job, prometheus):
         all_, state = look(), fleet.state()
         if state.get("state") == "train" and state["examples"] > 0 and during is None and all(
                 2 in all_.get(w, {}).get("shoal_worker_lanes", {}).values() for w in WORKERS):
+            least = {who: cpu_seconds(fleet.running[who]) for who in fleet.port}
             time.sleep(1.5)
             all_, state = look(), fleet.state()
             if state.get("state") == "train" and of(all_["coordinator"], "shoal_problems") == len(state["problems"]) == 0:
                 during = state
-                process_values(fleet, all_)
+                process_values(fleet, all_, least)
                 fleet_values(fleet, all_, state)
                 disk_values(fleet, all_)
                 for port in fleet.port.values():
@@ -311,11 +317,10 @@ def play(space, fleet, job, prometheus):
     assert submission.returncode == 0, text[-3000:]
     if during is None:
         raise TooShort("never seen while it trained")
-    time.sleep(2.5)  # two periods: all of the job is told
-    all_, state = look(), fleet.state()
-    job_values(space, fleet, all_, state, json.loads((space / "report.json").read_text()))
+    report = json.loads((space / "report.json").read_text())
+    settled(20, lambda: job_values(space, fleet, look(), fleet.state(), report))
     if prometheus:
-        job_values(space, fleet, fleet.as_prometheus_has_it(), fleet.state(), json.loads((space / "report.json").read_text()))
+        settled(20, lambda: job_values(space, fleet, fleet.as_prometheus_has_it(), fleet.state(), report))
     fleet.running["s1"].send_signal(signal.SIGSTOP)
     within(15, "a problem of s1", lambda: seen.update(problems := scraped(fleet.port["coordinator"])) or
            any(dict(key)["of"] in ("s1", "0", "1") for key in problems.get("shoal_problem_seconds", {})))
@@ -395,19 +400,21 @@ def a_server_that_waits_for_a_name_makes_progress(space):
         fleet.start("s", "--set", f"data_dir={space / 'd'}", "--set", f"listen=tcp://0.0.0.0:{free_port()}", "--set", "insecure_plaintext=true",
                     "--set", "coordinator=tcp://nothere.invalid:7000", "--set", f"metrics=127.0.0.1:{port}")
         within(30, "the wait", lambda: "asked again each second" in fleet.said("s"))
-        time.sleep(4)  # three more tries
+        time.sleep(12)  # more tries
         silent = of(scraped(port), "shoal_loop_silent_seconds")
-        assert silent < 3, silent
+        assert silent < 8, silent
         assert got(port, "/healthz")[0] == 200 and got(port, "/readyz")[0] == 503
 
 
 def a_daemon_that_stops_is_not_ready(space):
     """From the signal on, so that a balancer or a rolling restart goes on elsewhere; a probe of its health does not kill it meanwhile."""
-    job = counting_job(space, "job.yaml", synth(space / "train.tsv", 20000), 50)
+    job = counting_job(space, "job.yaml", synth(space / "train.tsv", 20000), 100000)
     with Fleet(space, "f", shards=1) as fleet:
         port = {who: free_port() for who in ("s0", "worker")}
         coordinator = fleet.coordinator()
+        os.environ.update(LD_PRELOAD=str(BIN / "libslow_disk.so"), SHOAL_SLOW_SYNCS="1000")  # its stop lasts long enough to be seen
         server = fleet.server("s0", "--set", f"metrics=127.0.0.1:{port['s0']}")
+        del os.environ["LD_PRELOAD"], os.environ["SHOAL_SLOW_SYNCS"]
         worker = fleet.start("worker", "run", "--set", f"coordinator={fleet.endpoint}", "--set", f"metrics=127.0.0.1:{port['worker']}", program="shoal-worker")
         with submitted(fleet, job):
             within(30, "the job to train", lambda: fleet.state().get("examples", 0) > 0)
@@ -417,7 +424,7 @@ def a_daemon_that_stops_is_not_ready(space):
             within(4, "the worker not to be ready", lambda: got(port["worker"], "/readyz") == (503, "worker is not ready: it stops\n"))
             assert got(port["worker"], "/healthz") == (200, "ok\n")
             coordinator.send_signal(signal.SIGCONT)
-            assert worker.wait(30) == 0
+            assert worker.wait(PATIENCE * 30) == 0
         seen = []
         server.terminate()
         while server.poll() is None:
@@ -431,18 +438,18 @@ def others_need_a_token(space):
     base = ["--set", f"data_dir={space / 'd'}", "--set", f"listen=ipc://{space}/s.sock", "--set", "coordinator="]
     port = free_port()
     for words in ([], ["--check"]):
-        refused = subprocess.run([BIN / "shoal-server", *base, "--set", f"metrics=0.0.0.0:{port}", *words], capture_output=True, text=True, timeout=20, check=False)
+        refused = subprocess.run([BIN / "shoal-server", *base, "--set", f"metrics=0.0.0.0:{port}", *words], capture_output=True, text=True, timeout=60, check=False)
         assert refused.returncode == 78 and "without a token everybody there could read" in refused.stderr, refused
     for words, status, why in ((["train", "--metrics", f"0.0.0.0:{port}"], 78, "without a token everybody there could read"),
                                (["eval", "--config", "job.yaml", "--metrics", f"127.0.0.1:{port}"], 64, "--metrics is of train and replay"),
                                (["run", "--metrics", f"127.0.0.1:{port}"], 64, "not --metrics, stand in the worker's file")):
-        refused = subprocess.run([BIN / "shoal-worker", *words], capture_output=True, text=True, timeout=20, check=False)
+        refused = subprocess.run([BIN / "shoal-worker", *words], capture_output=True, text=True, timeout=60, check=False)
         assert refused.returncode == status and why in refused.stderr, refused
     token = space / "token"
     token.write_text("0123456789abcdef0123\n")
     token.chmod(0o644)
     refused = subprocess.run([BIN / "shoal-server", *base, "--set", f"metrics=0.0.0.0:{port}", "--set", f"metrics_token={token}"], capture_output=True, text=True,
-                             timeout=20, check=False)
+                             timeout=60, check=False)
     assert refused.returncode == 77 and "lets others than its owner read it" in refused.stderr, refused
     token.chmod(0o400)
     with Fleet(space, "f") as fleet:
@@ -540,7 +547,7 @@ def a_crowd_at_the_port_is_bounded(space):
         for thread in others:
             thread.join()
         after = {who: within(3, f"room for a scrape at {who}", lambda p=p: (lambda a: a[0] == 200 and parsed(a[1]))(got(p, "/metrics"))) for who, p in port.items()}
-        assert max(slow) < 4, max(slow)
+        assert max(slow) < 15, max(slow)  # one that is not answered takes 20
         for who in port:
             grown = of(after[who], "process_resident_memory_bytes") - of(before[who], "process_resident_memory_bytes")
             assert grown < 24 << 20, (who, grown)
@@ -549,14 +556,14 @@ def a_crowd_at_the_port_is_bounded(space):
             assert got(port[who], "/healthz")[0] == 200
         for s in stays:
             s.close()
-        assert fleet.state()["servers"][0]["ready"] and not fleet.state()["problems"]
-        examples = fleet.state()["examples"]
-        within(20, "the job to go on", lambda: fleet.state()["examples"] > examples)
+        within(20, "nothing to be wrong", lambda: (s := fleet.state()).get("problems") == [] and s["servers"][0]["ready"])
+        examples = fleet.state().get("examples", 0)
+        within(20, "the job to go on", lambda: fleet.state().get("examples", 0) > examples)
 
 
 def a_killed_server_raises_its_alert(space):
     """A real Prometheus with the rules that ship: the alert comes when a server is killed under a job, and goes when it is back."""
-    job = counting_job(space, "job.yaml", synth(space / "train.tsv", 20000), 1000)
+    job = counting_job(space, "job.yaml", synth(space / "train.tsv", 20000), 100000)
     with Watched(space).up(job) as fleet:
         if not fleet.prometheus_up():
             raise Skip("needs prometheus")

@@ -60,7 +60,7 @@ def inputs_are_looked_at_before_anything_starts(space):
         assert run.wait() == status, (sets, run.output())
         said = run.output().strip()
         assert says in said and "\n" not in said, said
-        assert not run.dir.exists() and time.monotonic() - begin < 5
+        assert not run.dir.exists() and time.monotonic() - begin < PATIENCE * 5
 
 
 def a_disk_that_is_too_full_is_said_and_ends_the_run(space):
@@ -68,11 +68,11 @@ def a_disk_that_is_too_full_is_said_and_ends_the_run(space):
     job = job_file(space / "job.yaml", train, **{"coordinator.lease": "500ms"})
     run = Run(job, space / "run", extra=["--server-set", "disk_free=1000T"])
     begin = time.monotonic()
-    assert run.wait(120) == 69, run.output()
+    assert run.wait(240) == 69, run.output()
     text = run.output()
     assert text.count("waits for disk: server-0 takes no pushes") >= 2, text  # while it lasts
     assert "server-0 has taken no pushes for 30 s" in text and "disk_free=1G" in text, text
-    assert 25 < time.monotonic() - begin < 60, time.monotonic() - begin
+    assert 25 < time.monotonic() - begin < 120, time.monotonic() - begin
     report = run_job(job, space / "run", extra=["--server-set", "disk_free=1M"])
     assert report["examples"] == 3000
 
@@ -104,12 +104,14 @@ def a_server_that_does_not_answer_is_told_by_name(space):
     shown = look("status").stdout
     assert float(shown.split("memory of the process ")[1].split(" MB")[0]) < 1000, shown
     strike(run, "server-0", signal.SIGSTOP)
-    time.sleep(4)
-    shown = look("status").stdout
-    assert "not heard for" in shown and "  ready" not in shown and ", 0 a second" in shown, shown
+
+    def stands():
+        shown = look("status").stdout
+        return "not heard for" in shown and "  ready" not in shown and ", 0 a second" in shown
+    until(run, "the server to be missed", stands, 20, 0.5)
     begin = time.monotonic()
     got = look("digest")
-    assert got.returncode == 69 and "shard 0 at ipc://" in got.stderr and time.monotonic() - begin < 20, (got, time.monotonic() - begin)
+    assert got.returncode == 69 and "shard 0 at ipc://" in got.stderr and time.monotonic() - begin < PATIENCE * 20, (got, time.monotonic() - begin)
     strike(run, "server-0", signal.SIGCONT)
     run.process.send_signal(signal.SIGINT)
     run.wait(60)

@@ -42,7 +42,7 @@ class Unit:
 
     def end(self, number=signal.SIGTERM):
         self.process.send_signal(number)
-        status = self.process.wait(30)
+        status = self.process.wait(PATIENCE * 30)
         self.lines()
         self.socket.close()
         self.log.close()
@@ -186,7 +186,7 @@ def a_unit_that_fails_to_start_is_named_with_the_cause(space):
         for _ in range(3):
             server = start["server"]()
             cause = server.says(r"^STATUS=has failed to start \d times in \d+ s: (.*)$")[1]
-            assert server.process.wait(30) in (69, 73, 74), server.said()
+            assert server.process.wait(PATIENCE * 30) in (69, 73, 74), server.said()
             server.end()
         for verb, status in (("status", 0), ("doctor --cluster", 69)):
             said = look(verb, status)

@@ -72,7 +72,7 @@ def trained(space, name, job, workers, disturb=None):
         submit = fleet.work(job, workers)
         if disturb is not None:
             disturb(fleet)
-        out, _ = submit.communicate(timeout=120)
+        out, _ = submit.communicate(timeout=PATIENCE * 120)
         assert submit.returncode == 0, out
         fleet.running.pop("submit")
         return json.loads((space / "report.json").read_text()), fleet
@@ -118,7 +118,7 @@ def killed_workers_objects_are_opened_by_others(space):
 def refused(space, log, words, **over):
     """The job ends with these words."""
     run = Run(job_of(space, log, **over), space / "refused")
-    assert run.wait(60) != 0, run.output()
+    assert run.wait(PATIENCE * 60) != 0, run.output()
     for word in words:
         assert word in run.output(), (word, run.output()[-1500:])
     shutil.rmtree(space / "refused")
@@ -212,9 +212,9 @@ def a_file_is_scored_in_the_place_of_objects(space):
     few = space / "few.tsv"
     few.write_bytes(b"".join((space / "all.tsv").read_bytes().splitlines(keepends=True)[:100]))
     log.calls.unlink()
-    told = subprocess.run([SHOAL, "eval", "--from", space / "run", "--in", few], capture_output=True, text=True, timeout=60)
+    told = subprocess.run([SHOAL, "eval", "--from", space / "run", "--in", few], capture_output=True, text=True, timeout=PATIENCE * 60)
     assert told.returncode == 0 and json.loads(told.stdout)["examples"] == 100, (told.stdout, told.stderr)
-    out = subprocess.run([SHOAL, "predict", "--from", space / "run", "--in", few], capture_output=True, text=True, timeout=60)
+    out = subprocess.run([SHOAL, "predict", "--from", space / "run", "--in", few], capture_output=True, text=True, timeout=PATIENCE * 60)
     assert out.returncode == 0 and out.stdout.count("\n") == 101, (out.stdout.count("\n"), out.stderr)
     assert log.called("list") == [], "commands of data.test ran"
 

@@ -80,7 +80,7 @@ def another_number_of_shards_is_refused_and_the_way_is_told(space):
         fleet.stop("coordinator")
         fleet.server("s2")
         process = fleet.coordinator(shards=3)
-        assert process.wait(15) == 78
+        assert process.wait(60) == 78
         text = fleet.said("coordinator")
         assert "set `shards: 2`" in text and "shoal add SERVER" in text and "shoal drain SERVER" in text, text
         fleet.stop("s2")
@@ -224,7 +224,7 @@ def older_server_folder_is_refused(space):
         fleet.server("s1")
         fleet.fits()
         assert fleet.job(job) == whole[1]
-        time.sleep(3)  # it has told how far it is on disk
+        time.sleep(6)  # it has told how far it is on disk
         fleet.stop("s1")
         fleet.server("s1", folder=space / "before")
         told = fleet.refused("server s1 comes with data that is older than it was")

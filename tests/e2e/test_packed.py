@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """test_packed: rows and gradients travel in fewer bits: kills leave the digest of an undisturbed job, with one copy and with two; rows of 16-bit tables lose
 nothing on the way."""
-from fleet import ended, submit
+from fleet import ended, submit, within
 from lib import *
 from test_kill import bsp_job, repeated
 from test_replicas import Fleet
@@ -29,10 +29,7 @@ def copies_have_the_same_rows(space):
     with Fleet(space, "f").up() as fleet:
         fleet.wait_in_sync()
         submission = submit(fleet, bsp_job(space, "job.yaml", train, **over), 2)
-        within_s = time.monotonic() + 20
-        while fleet.state().get("examples", 0) == 0:
-            assert time.monotonic() < within_s, fleet.state()
-            time.sleep(0.1)
+        within(20, "the job to train", lambda: fleet.state().get("examples", 0) > 0)
         who = fleet.leaders()[0]
         fleet.kill(who)
         time.sleep(0.5)

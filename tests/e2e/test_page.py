@@ -4,7 +4,6 @@ strangers stay text, and after a pause of the coordinator the first page is of n
 import html.parser
 import re
 import shutil
-import socket
 import urllib.error
 import urllib.request
 
@@ -91,14 +90,8 @@ class Reader(html.parser.HTMLParser):
         return rows
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 def get(port):
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=PATIENCE * 10) as answer:
         assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
         return answer.read().decode()
 
@@ -119,9 +112,9 @@ def fleet_with_page(space, *words, **over):
 def the_page_has_the_figures_of_the_status(space):
     fleet, port = fleet_with_page(space)
     with fleet:
-        before = fleet.state()
-        page = Reader(get(port))
-        assert "Nothing is wrong." in page.text and page.title == "e2e – Shoal", page.title
+        before = within(20, "the status", fleet.state)
+        page = within(20, "nothing to be wrong", lambda: (p := Reader(get(port))) and "Nothing is wrong." in p.text and p)
+        assert page.title == "e2e – Shoal", page.title
         examples = int(re.search(r"([\d,]+) examples", page.text)[1].replace(",", ""))
         # the status may be a moment older than the page: the coordinator gives one text to all that ask in short order
         after = within(10, "the status to come to what the page had", lambda: (s := fleet.state()).get("examples", 0) >= examples and s)
@@ -133,7 +126,7 @@ def the_page_has_the_figures_of_the_status(space):
         within(30, "the load", lambda: any(re.match("[1-9]", s["load"]) for s in Reader(get(port)).table("shard")))
         for path, status in (("/status", 404), ("/../etc/passwd", 404)):
             try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10)
+                urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE * 10)
                 raise AssertionError(path)
             except urllib.error.HTTPError as e:
                 assert e.code == status, (path, e.code)
@@ -143,10 +136,13 @@ def a_dead_server_stands_first_until_it_is_back(space):
     fleet, port = fleet_with_page(space)
     with fleet:
         fleet.kill("s1")
-        within(15, "the page to tell", lambda: "server s1" in Reader(get(port)).text)  # the lease is 2 s
-        page = Reader(get(port))
+
+        def told():
+            page = Reader(get(port))  # the lease is 2 s
+            return [s["state"].split()[0] for s in page.table("shard")] == ["not", "ready"] and "server s1" in page.text and page
+        page = within(15, "the page to tell", told)
         assert page.text.index("server s1") < page.text.index("Job |e2e") < page.text.index("Servers"), page.text
-        assert [s["state"].split()[0] for s in page.table("shard")] == ["not", "ready"] and page.table("shard")[0]["shard"].endswith(" s1"), page.text
+        assert page.table("shard")[0]["shard"].endswith(" s1"), page.text
 
         def all_told():
             """Each sentence is there but for its numbers, which go on, and all are counted."""
@@ -225,7 +221,7 @@ def every_value_is_that_of_the_status(space):
     """While a job stands, because its worker is stopped, nothing moves: the page is compared value by value with a status from before and after it."""
     fleet, port = fleet_with_page(space, "--set", "lease=90s", **{"coordinator.lease": "90s"})  # the shorter one counts
     with fleet:
-        within(60, "an AUC", lambda: fleet.state().get("train_auc") and fleet.state()["workers"][0]["rate"])
+        within(60, "an AUC", lambda: (s := fleet.state()).get("train_auc") and s["workers"] and s["workers"][0]["rate"])
         fleet.running["w"].send_signal(signal.SIGSTOP)
         differ = ["nothing has been compared"]
 

@@ -85,7 +85,7 @@ def a_straggler_is_stopped_for_its_share(space):
     states = [pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] for pid in run.children("worker-1")]
     run.process.terminate()
     run.process.wait(60)
-    assert 0.6 < stopped < 0.95, stopped
+    assert 0.4 < stopped < 0.98, stopped
     assert states and "T" not in states, f"it is left stopped: {states}"
 
 

@@ -257,7 +257,7 @@ def checkpoint_serves_many_workers_and_touches_nothing_of_its_job(space):
     shutil.move(space / "kept", space / "elsewhere")
     begun = time.monotonic()
     shoal("predict", "--from", space / "elsewhere" / last.name, "--out", out, "--workers", 45, "--set", "train.epochs=1")
-    assert time.monotonic() - begun < 15 and not (space / "kept").exists()
+    assert time.monotonic() - begun < PATIENCE * 15 and not (space / "kept").exists()
     assert out.read_bytes() == (space / "run.csv").read_bytes()
     assert not list(space.path.glob("scores.csv.*"))
 
@@ -336,6 +336,13 @@ def going(space, name, epochs, **over):
     return run, f"ipc://{next(path for path in run.sockets() if path.endswith('/coordinator'))}"
 
 
+def attached(*asked):
+    """Waits until each question has a worker, which asks the run that goes on."""
+    for one in asked:
+        worker_of(one, one.args[1])
+    time.sleep(1.5)
+
+
 def ended(asked, words, rows="", seconds=60, status=69):
     try:
         text = asked.communicate(rows, timeout=seconds)[1]
@@ -350,7 +357,7 @@ def run_that_ends_meanwhile_is_not_waited_for(space):
     run, _ = going(space, "run", longer(12))
     asked = [asking(space, verb, "--from", run.dir) for verb in ("predict", "eval")]
     rows = (space / "train.tsv").read_text()
-    time.sleep(1.5)
+    attached(*asked)
     still_going(run)
     assert run.wait() == 0, run.output()
     for one in asked:
@@ -359,7 +366,7 @@ def run_that_ends_meanwhile_is_not_waited_for(space):
     run, coordinator = going(space, "killed", 20000)
     asked = [asking(space, "predict", "--from", run.dir),
              asking(space, "predict", space / "killed.yaml", "--from", "fleet", "--coordinator", coordinator)]
-    time.sleep(1.5)
+    attached(*asked)
     run.process.kill()
     for one, words in zip(asked, ("the coordinator of the run in", f"the coordinator at {coordinator} does not answer")):
         ended(one, words, rows)
@@ -371,7 +378,7 @@ def run_that_keeps_nothing_is_not_said_to_be_readable(space):
     run, _ = going(space, "run", longer(12), **{"durability": "memory", "checkpoint.at_end": True})
     asked = asking(space, "predict", "--from", run.dir)
     rows = (space / "train.tsv").read_text()
-    time.sleep(1.5)
+    attached(asked)
     still_going(run)
     assert run.wait() == 0, run.output()
     made = str(run.dir.resolve() / "checkpoints" / "000001")
@@ -430,10 +437,10 @@ def signal_ends_an_evaluation(space):
     run, _ = going(space, "run", 20000)
     for number in (signal.SIGTERM, signal.SIGINT):
         asked = asking(space, "eval", "--from", run.dir)
-        time.sleep(1.5)
+        attached(asked)
         asked.send_signal(number)
         try:
-            asked.wait(15)
+            asked.wait(PATIENCE * 15)
         finally:
             asked.kill()
             said = asked.communicate()[1]

@@ -9,8 +9,8 @@ from fleet import *
 from test_sight import LONG
 
 EVERY = 0.25  # seconds between two questions
-LIMIT = 15.0  # seconds for which a fault is made, unless all four have told of it
-AWAY = 40.0  # seconds until it must be told no longer, after its end
+LIMIT = 15.0 * PATIENCE  # seconds for which a fault is made, unless all four have told of it
+AWAY = 40.0 * PATIENCE  # seconds until it must be told no longer, after its end
 SLOW_DISK = BIN / "libslow_disk.so"
 
 # What each place must say: a sentence that a pattern describes, and the labels of shoal_problem_seconds. Written before the product was looked at.
@@ -34,7 +34,7 @@ class Unix(http.client.HTTPConnection):
     """HTTP over a unix socket, which no network namespace hides."""
 
     def __init__(self, path):
-        super().__init__("localhost", timeout=2)
+        super().__init__("localhost", timeout=5)
         self.path = str(path)
 
     def connect(self):

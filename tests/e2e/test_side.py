@@ -101,7 +101,12 @@ def models_are_trained_at_once(space):
         look(fleet, "submit", third)
         kept, scores = digest(fleet, "third"), set()
         look(fleet, "submit", first, "--workers", 2, "--no-wait")
-        within(30, "the only job to have all workers", lambda: running(fleet).get("first", {}).get("workers") == WORKERS)
+
+        def has_all():
+            if listed(fleet)[-1]["state"] == "finished":
+                raise TooShort("the only job was over before it was seen to have all workers")
+            return running(fleet).get("first", {}).get("workers") == WORKERS
+        within(30, "the only job to have all workers", has_all)
         said = look(fleet, "submit", second, "--workers", 2, "--no-wait")
         assert "waits for its turn" not in said and "space second is new" in said, said
         both_train(fleet)
@@ -172,7 +177,7 @@ def a_job_is_named_where_several_run(space):
         assert "job first has ended already, stopped" in look(fleet, "stop", one)
         assert "rows dropped" in look(fleet, "drop", "first")
         look(fleet, "stop")
-        assert [line["state"] for line in listed(fleet)] == ["stopped"] * 3
+        within(30, "all to be stopped", lambda: [line["state"] for line in listed(fleet)] == ["stopped"] * 3)
 
 
 if __name__ == "__main__":

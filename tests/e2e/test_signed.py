@@ -146,7 +146,7 @@ def daemons_and_tools_say_what_is_wrong(space):
                 (space / "list").write_text(text)
             words = [BIN / program, "--set", f"listen=ipc://{space / who}.sock", "--set", f"data_dir={space / who}", "--set",
                      f"checkpoint_signers={space / 'list'}"]
-            got = subprocess.run([*map(str, words)], capture_output=True, text=True, timeout=30, check=False)
+            got = subprocess.run([*map(str, words)], capture_output=True, text=True, timeout=60, check=False)
             assert got.returncode == status and says in got.stderr, got
         (space / "list").unlink()
     got = shoal("checkpoint", "verify", path)

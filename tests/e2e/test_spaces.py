@@ -26,7 +26,7 @@ def run(fleet, path, *words):
     worker = fleet.start("worker", "train", "--config", path, "--coordinator", fleet.endpoint, program="shoal-worker")
     got = shoal("submit", path, "--coordinator", fleet.endpoint, *words)
     assert got.returncode == 0, got
-    assert worker.wait(30) == 0
+    assert worker.wait(PATIENCE * 30) == 0
     del fleet.running["worker"]
     return got.stdout, digests(json.loads((fleet.space / "report.json").read_text()))
 
@@ -275,7 +275,7 @@ def jobs_wait_for_their_turn(space):
         assert ends == [("second", "stopped"), ("first", "stopped"), ("second", "finished"), ("first", "failed"), ("first", "finished"),
                         ("second", "finished")], listed(fleet)
         assert "--set fresh=all drops them for good" in listed(fleet)[3]["reason"], listed(fleet)[3]
-        text = follows.communicate(timeout=30)[0]
+        text = follows.communicate(timeout=PATIENCE * 30)[0]
         assert follows.returncode == 0 and "examples a second" in text, text
 
 

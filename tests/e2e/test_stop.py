@@ -37,7 +37,7 @@ class Daemon:
 
     def hear(self, word, seconds):
         """Waits until it has said a word that begins so."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + PATIENCE * seconds
         while not any(line.startswith(word) for line in self.heard):
             if self.process.poll() == 0:
                 raise TooShort(word)
@@ -110,7 +110,7 @@ class Fleet:
         self.serve().hear("READY=1", 30)
         worker = self.worker(job)
         got = shoal("submit", job, "--coordinator", self.endpoint)
-        assert got.returncode == 0 and worker.ended(30)[0] == 0, got
+        assert got.returncode == 0 and worker.ended(PATIENCE * 30)[0] == 0, got
         digest = self.digest()
         self.server.kill()
         return digest
@@ -126,11 +126,11 @@ class Fleet:
 def a_stop_in_a_recovery_does_not_wait_for_its_end(space):
     with Fleet(space) as fleet:
         digest = fleet.trained(6000)
-        slow = fleet.serve(slow=[("READS", 4000)]).listen(1)
+        slow = fleet.serve(slow=[("READS", 30000)]).hear("STATUS=recovers", 30)
         slow.signal(signal.SIGTERM)
-        status, seconds = slow.ended(60)
+        status, seconds = slow.ended(PATIENCE * 60)
         assert "READY=1" not in slow.heard, "it was too quick for this case"
-        assert status == 0 and seconds < 3, (status, seconds, slow.said())
+        assert status == 0 and seconds < 15, (status, seconds, slow.said())
         fleet.serve().hear("READY=1", 30)
         assert fleet.digest() == digest
 
@@ -138,10 +138,13 @@ def a_stop_in_a_recovery_does_not_wait_for_its_end(space):
 def a_recovery_has_more_time_as_long_as_it_moves(space):
     with Fleet(space) as fleet:
         fleet.trained(20000, **WIDE)
-        moving = fleet.serve(slow=[("READS", 700)]).listen(12)
-        assert moving.extensions() >= 2 and "READY=1" not in moving.heard, moving.heard
+        moving = fleet.serve(slow=[("READS", 700)]).hear("EXTEND_TIMEOUT_USEC=", 30)
+        moving.listen(2)
+        moving.forget()
+        moving.hear("EXTEND_TIMEOUT_USEC=", 30)
+        assert "READY=1" not in moving.heard and moving.process.poll() is None, moving.heard
         moving.kill()
-        hanging = fleet.serve(slow=[("READS", 60000)]).listen(3)
+        hanging = fleet.serve(slow=[("READS", 60000)]).hear("STATUS=recovers", 30).listen(3)
         hanging.forget()
         hanging.listen(9)
         assert hanging.process.poll() is None and hanging.extensions() == 0, hanging.heard
@@ -155,8 +158,7 @@ def a_stop_has_more_time_as_long_as_it_writes(space):
         slow.signal(signal.SIGTERM)
         slow.hear("STOPPING=1", 5)
         slow.forget()
-        slow.listen(60)
-        status, _ = slow.ended(1)
+        status, _ = slow.ended(PATIENCE * 60)
         assert status == 0 and slow.extensions() >= 3, (status, slow.heard)
         print(f"      {slow.extensions()} extensions", flush=True)
         after = fleet.serve().hear("READY=1", 30)
@@ -174,7 +176,7 @@ def a_second_signal_ends_a_server_at_once(space):
         assert slow.process.poll() is None, "it was too quick for this case"
         slow.signal(signal.SIGTERM)
         status, seconds = slow.ended(60)
-        assert status == 0 and seconds < 2, (status, seconds, slow.said())
+        assert status == 0 and seconds < 10, (status, seconds, slow.said())  # without the second one as many syncs of 3 s as the rows take
         fleet.serve().hear("READY=1", 30)
         assert fleet.digest() == digest
 

@@ -41,7 +41,7 @@ class Screen:
                 except OSError:  # it has ended
                     return
 
-    def shows(self, pattern, seconds=20):
+    def shows(self, pattern, seconds=20 * PATIENCE):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self.read(0.3)
@@ -115,7 +115,7 @@ class Screen:
         """Quits it; returns its exit status."""
         self.keys(QUIT)
         self.read(0.5)
-        end = time.monotonic() + 10
+        end = time.monotonic() + PATIENCE * 10
         while time.monotonic() < end:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
@@ -138,6 +138,7 @@ def a_script_gets_lines_and_the_figures_of_the_status(space):
     fleet, _ = begun(space)
     with fleet:
         within(20, "a rate", lambda: (fleet.state().get("rate") or 0) > 0)
+        within(20, "nothing to be wrong", lambda: fleet.state().get("problems") == [])
         before = fleet.state()
         got = top(fleet, "-b")
         after = fleet.state()
@@ -158,11 +159,13 @@ def a_dead_server_comes_first_and_says_since_when(space):
     fleet, _ = begun(space)
     with fleet:
         fleet.running["s1"].send_signal(signal.SIGSTOP)
-        within(20, "the problem", lambda: fleet.state().get("problems"))
-        time.sleep(2)
-        state = fleet.state()
-        assert len(state["problem_seconds"]) == len(state["problems"]) and state["problem_seconds"][0] >= 1.5, state
-        assert state["waiting_seconds"] >= 1.5
+        within(20, "the problem", lambda: any("server s1 " in p for p in fleet.state().get("problems", [])))
+
+        def told():
+            state = fleet.state()
+            seconds = [s for p, s in zip(state.get("problems", []), state.get("problem_seconds", []), strict=True) if p.startswith("server s1 ")]
+            return seconds and min(seconds) >= 1.5 and state.get("waiting_seconds", 0) >= 1.5
+        within(20, "the seconds since then", told)
         assert re.search(r"problem: server s1 .*\(found for \d+ s\)", fleet.told().stdout)
         lines = top(fleet, "--batch", "--sort", "name").stdout.splitlines()
         assert any(re.match(r"! server s1 .*found for \d+ s", line) for line in lines), lines
@@ -170,7 +173,7 @@ def a_dead_server_comes_first_and_says_since_when(space):
         assert " s1 " in first and "silent" in first, lines
         fleet.running["s1"].send_signal(signal.SIGCONT)
         goes_on(fleet)
-        assert fleet.state()["problem_seconds"] == []
+        within(20, "no seconds of problems", lambda: fleet.state().get("problem_seconds") == [])
 
 
 def a_screen_fits_follows_its_size_and_quits(space):
@@ -184,9 +187,10 @@ def a_screen_fits_follows_its_size_and_quits(space):
         assert b"\x1b[3" in s.sent  # green: nothing is wrong
         seen = re.search(r"([\d,]+) examples", s.text())[1]
         within(10, "the examples to go on", lambda: (s.read(0.5), number(re.search(r"([\d,]+) examples", s.text())[1]) > number(seen))[1])
+        so_far = len(s.sent)
         s.size(12, 40)
-        s.read(1)
-        s.sent = s.sent[s.sent.rindex(b"\x1b[H\x1b[2J"):]  # it draws all anew
+        within(20, "all to be drawn anew", lambda: (s.read(0.3), b"\x1b[H\x1b[2J" in s.sent[so_far:])[1])
+        s.sent = s.sent[s.sent.rindex(b"\x1b[H\x1b[2J"):]
         s.keys(b"n")
         s.shows(r"SERVER")
         assert all(len(line) <= 40 for line in s.text().splitlines()[:12]), s.text()

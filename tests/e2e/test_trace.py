@@ -32,7 +32,7 @@ def traces(fleet, *words):
 
 def hundred(fleet):
     """Waits for 100 traces of the job; returns all that there are."""
-    return within(60, "100 traces", lambda: (t := traces(fleet)) and len(t["traces"]) >= 100 and t)
+    return within(60, "100 traces", lambda: (t := traces(fleet)) and len(t["traces"]) >= 100 and not t["silent"] and t)
 
 
 def stage(t, name):
@@ -51,7 +51,6 @@ def ends(t, name):
 
 def check(told, shards, prefetch):
     """Checks what must be true of all traces of a job."""
-    assert told["silent"] == [], told["silent"]
     parts = shared = stages = whole = 0
     for t in told["traces"]:
         assert abs(sum(s["ms"] for s in t["stages"]) - t["wall_ms"]) <= 0.05 * t["wall_ms"], t
@@ -102,7 +101,7 @@ def stages_add_up(space):
             run = told["run"]
             check(told, 2, (over or {}).get("train.prefetch", 0))
             assert shoal("stop", "--coordinator", fleet.endpoint).returncode == 0
-            fleet.running.pop("w").wait(30)
+            fleet.running.pop("w").wait(PATIENCE * 30)
 
 
 def a_stopped_server_is_seen(space):
@@ -163,10 +162,13 @@ def what_is_not_there_is_said(space):
         for words in ((1, 2), ("x",), (1, 2, 0), (1, "--every", 5)):
             assert trace(fleet, *words).returncode == 64, words
         assert trace(fleet, "--every", 0).returncode == 0
-        time.sleep(1.5)  # the next beat of the worker, and what was under way
-        before = [t["batch"] for t in traces(fleet)["traces"]]
-        time.sleep(1)
-        assert [t["batch"] for t in traces(fleet)["traces"]] == before
+
+        def over():
+            """The worker's beats bring no more of them, though it trains on."""
+            before, at = [t["batch"] for t in traces(fleet)["traces"]], fleet.state().get("examples", 0)
+            time.sleep(2.5)
+            return [t["batch"] for t in traces(fleet)["traces"]] == before and fleet.state().get("examples", 0) > at
+        within(20, "the last trace", over)
         assert "no batch is traced now" in trace(fleet).stdout
 
 

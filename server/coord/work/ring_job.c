@@ -439,11 +439,28 @@ static void publish_step(struct coord_job *j)
         r->wanted |= RING_FOR_PUBLISH;
 }
 
+/* False while a lane has work and no worker, of a ring that has read the network from the tables.
+ * Under bsp its rows may be ahead of that network, which is known when the lane is granted
+ * (coord_ring_behind): a cut before would be of two steps. */
+static bool rows_known(const struct coord_job *j)
+{
+    const struct coord_tasks *t = j->tasks;
+    if (t->mode != WIRE_BSP || j->ring->ring.source != COORD_RING_TABLES)
+        return true;
+    for (uint32_t l = 0; l < t->lanes; l++)
+        if (t->lane[l].state != LANE_HELD &&
+            (t->lane[l].task != COORD_NO_TASK ||
+             coord_task_next(t, l, coord_ring_holder(&j->ring->ring, l)) != COORD_NO_TASK))
+            return false;
+    return true;
+}
+
 static void rest_step(struct coord_job *j)
 {
     struct coord_ring_job *r = j->ring;
     uint64_t drained = drained_at(j);
-    if (r->wanted == 0 || r->ring.state != RING_STANDS || r->rest.state != REST_NONE)
+    if (r->wanted == 0 || r->ring.state != RING_STANDS || r->rest.state != REST_NONE ||
+        !rows_known(j))
         return;
     r->news++;
     uint64_t at = coord_ring_at(&r->ring);

@@ -36,6 +36,8 @@
  *  3. A cut is made, and training ends or pauses, only when the tables have the network of the last
  *     step. [test: ring_rests_before_a_cut] [test: ring_rests_before_an_evaluation] So no epoch
  *     begins whose tasks before it could be needed again. [assert: coord_ring_go]
+ *  4. Under bsp the rows of a cut are of the step of its network, also where all workers died
+ *     before. [test: ring_checkpoint_is_of_one_step_whoever_dies]
  *
  * Thread: the coordinator's loop. */
 #ifndef SERVER_COORD_WORK_RING_JOB_H

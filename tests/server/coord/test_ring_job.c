@@ -621,6 +621,37 @@ START_TEST(ring_checkpoint_whose_workers_die_ends)
 }
 END_TEST
 
+/* All workers die while they are to rest, and others read the network from the tables, which is of
+ * an earlier step than the rows. Under bsp no checkpoint is made of the two: the job goes back to
+ * the one before. */
+START_TEST(ring_checkpoint_is_of_one_step_whoever_dies)
+{
+    static char path[LIMIT_PATH];
+    rig_start("epochs: 2, consistency: bsp", checkpoints(), 2, NULL, NULL);
+    until_step(5);
+    (void)snprintf(path, sizeof path, "%s", checkpoint_make());
+    uint64_t cut = r.network.low;
+    r.network.publish_every = 4;
+    until_step(cut + 6);
+    r.network.no_settle = true;
+    fake_client_checkpoint(&r.client, "");
+    while (job()->cut->state != CUT_RESTING)
+        step();
+    worker_kill(0);
+    worker_kill(1);
+    worker_add();
+    worker_add();
+    r.network.no_settle = false;
+    while (job()->went_back == 0)
+        step();
+    ck_assert_str_eq(job()->at.from_path, path);
+    r.network.low = r.network.high = cut; /* as the servers load them */
+    job_done(2);
+    ck_assert_uint_eq(job()->went_back, 1);
+    rig_stop();
+}
+END_TEST
+
 /* The job ends without its last checkpoint, at once and in words; also where the workers die while
  * that one is made. */
 START_TEST(ring_stop_without_a_worker_ends_at_once)
@@ -893,6 +924,7 @@ int main(void)
     tcase_add_test(t, ring_does_not_go_on_with_networks_that_differ);
     tcase_add_test(t, ring_checkpoint_without_a_worker_fails_at_once);
     tcase_add_test(t, ring_checkpoint_whose_workers_die_ends);
+    tcase_add_test(t, ring_checkpoint_is_of_one_step_whoever_dies);
     tcase_add_loop_test(t, ring_stop_without_a_worker_ends_at_once, 0, 2);
     tcase_add_test(t, ring_epoch_ends_without_the_reports_of_the_dead);
     tcase_add_test(t, ring_names_a_worker_that_cannot_take_part);
