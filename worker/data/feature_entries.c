@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* True when the tables have values of entries in their fields, and these in one field or in one for
- * each index. */
 bool feature_names_entries(const struct legend *n, enum entries *out)
 {
     uint32_t here = 0, weighted = 0, one = 0;
@@ -21,8 +19,9 @@ bool feature_names_entries(const struct legend *n, enum entries *out)
         one += x->here && is && strcmp(x->name, "1") == 0;
     }
     *out = ENTRIES_PLACES;
+    bool alone = weighted == 1 && one == 1 && !legend_reading_has(n, LEGEND_ENTRIES, WORD_INDEXES);
     if (weighted > 0)
-        *out = weighted == 1 && one == 1 ? ENTRIES_ONE : ENTRIES_INDEXES;
+        *out = alone ? ENTRIES_ONE : ENTRIES_INDEXES;
     return here > 0;
 }
 
@@ -42,26 +41,37 @@ static enum entries entries_of(const struct job *job, const struct format_look *
     return look->alike ? ENTRIES_PLACES : ENTRIES_ONE;
 }
 
-/* Looks at the lines of the head. DATA: no line fits the format; the reason is the first one's. */
+/* Looks at the lines of the head. DATA: no line fits the format; the reason is that of the first one
+ * that is no comment. */
 static int lines_look(const struct features *f, const char *file, char *head, size_t bytes,
                       struct format_look *look, struct err *e)
 {
-    char *end = head + bytes, first[REASON_BYTES] = "", reason[REASON_BYTES], hint[KIND_HINT_BYTES];
+    char *end = head + bytes, *first = NULL, why[REASON_BYTES], reason[REASON_BYTES];
+    char hint[KIND_HINT_BYTES];
+    uint32_t number = 0, at = 1;
     look->alike = true;
-    for (char *p = head; p < end;) {
-        char *stop = memchr(p, '\n', (size_t)(end - p));
-        if (stop == NULL)
-            stop = end;
-        size_t n = (size_t)(stop - p);
-        n -= n > 0 && p[n - 1] == '\r';
-        if (n > 0 && f->format->look(p, n, look, reason) != 0 && first[0] == '\0')
-            memcpy(first, reason, sizeof first);
-        p = stop + 1;
+    for (char *p = head; p < end; p++) {
+        char *line = p;
+        p = memchr(line, '\n', (size_t)(end - line));
+        if (p == NULL)
+            p = end;
+        size_t n = (size_t)(p - line);
+        n -= n > 0 && line[n - 1] == '\r';
+        number++;
+        if (n == 0 || *line == '#' || f->format->look(line, n, look, reason) == 0 || first != NULL)
+            continue;
+        memcpy(why, reason, sizeof why);
+        first = line;
+        at = number;
     }
     if (look->lines > 0)
         return 0;
-    kind_hint(head, strcspn(head, "\n"), ' ', hint);
-    return err_set(e, SHOAL_E_DATA, "%s:1: %s%s%s", file, first, hint[0] != '\0' ? "; " : "", hint);
+    if (first == NULL)
+        return err_set(e, SHOAL_E_DATA, "%s:1: there is no line but comments; look at the file",
+                       file);
+    kind_hint(first, strcspn(first, "\n"), ' ', hint);
+    return err_set(e, SHOAL_E_DATA, "%s:%u: %s%s%s", file, at, why, hint[0] != '\0' ? "; " : "",
+                   hint);
 }
 
 /* Adds the numbers that the job and the tables name. */

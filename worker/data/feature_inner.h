@@ -22,6 +22,10 @@ uint32_t feature_names_find(const struct features *f, const char *name);
 int feature_names_missing(const struct features *f, const char *file, const char *key,
                           const char *name, struct err *e);
 
+/* The column among `those` (columns) whose name is nearest to that of `column`; FEATURE_NO_COLUMN:
+ * none is near. */
+uint32_t feature_names_near(const struct features *f, uint32_t column, const bool *those);
+
 /* The type and use of each column, while the plan is made. */
 struct feature_plan {
     const struct job *job;
@@ -48,6 +52,8 @@ int feature_crosses_make(const struct feature_plan *p, struct features *f, struc
 #define KIND_MULTI "multi"
 #define KIND_MULTI_ID "multi id"
 #define KIND_WEIGHTED " weighted" /* behind both */
+/* The word of libsvm entries by index: with the one index 1 its field is called as that of `one`. */
+#define WORD_INDEXES "indexes"
 /* The kind of values that a field's keys or a number come of, as the tables have it (LEGEND_WHAT
  * bytes); without the field whose rows it shares. */
 void feature_kind(const struct features *f, const struct feature_use *use, char out[LEGEND_WHAT]);

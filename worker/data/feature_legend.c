@@ -135,3 +135,57 @@ int feature_legend(const struct features *f, const struct job *job, struct legen
 
     return labels_text(f, job, out, e);
 }
+
+static int words_put(struct legend *out, enum legend_reading which, const struct string_list *words,
+                     struct err *e)
+{
+    int rc = 0;
+    for (size_t i = 0; i < words->count && rc == 0; i++)
+        rc = legend_reading_add(out, which, words->item[i], e);
+    return rc;
+}
+
+static bool column_whole(const struct features *f, const struct job *job, uint32_t column)
+{
+    const struct column *c = NULL, *all = job->data.column;
+    for (size_t i = 0; i < job->data.column_count && c == NULL; i++)
+        if (feature_names_find(f, all[i].name) == column)
+            c = &all[i];
+    if (c == NULL && job->data.rest_said)
+        c = &job->data.rest;
+    return c != NULL && c->whole && !c->id;
+}
+
+/* True when some column of the field has `whole`. */
+static bool field_whole(const struct features *f, const struct job *job,
+                        const struct feature_use *use)
+{
+    bool whole = false;
+    if (use->type == COLUMN_CATEGORY)
+        return column_whole(f, job, use->column);
+    if (use->type != COLUMN_CROSS || use->at == FEATURE_PLAIN)
+        return false;
+    const struct feature_cross *x = &f->cross[use->at];
+    for (uint32_t i = 0; i < x->parts; i++)
+        whole |= x->part[i].type == COLUMN_CATEGORY && column_whole(f, job, x->part[i].column);
+    return whole;
+}
+
+int feature_reading(const struct features *f, const struct job *job, struct legend *out,
+                    struct err *e)
+{
+    char name[LEGEND_NAME];
+    int rc = legend_reading_begin(out, e);
+    if (rc == 0)
+        rc = words_put(out, LEGEND_MISSING, &job->data.missing, e);
+    if (rc == 0)
+        rc = words_put(out, LEGEND_POSITIVE, &job->data.label_positive, e);
+    if (rc == 0 && f->entries == ENTRIES_INDEXES)
+        rc = legend_reading_add(out, LEGEND_ENTRIES, WORD_INDEXES, e);
+    for (uint32_t i = 0; i < f->shape.fields && rc == 0; i++) {
+        feature_use_name(f, &f->field[i], name);
+        if (field_whole(f, job, &f->field[i]))
+            rc = legend_reading_add(out, LEGEND_WHOLE, name, e);
+    }
+    return rc;
+}

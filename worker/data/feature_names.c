@@ -84,6 +84,22 @@ int feature_names_missing(const struct features *f, const char *file, const char
         file, key, name, f->columns, shown, f->name[best].text);
 }
 
+uint32_t feature_names_near(const struct features *f, uint32_t column, const bool *those)
+{
+    const struct cell *name = &f->name[column];
+    uint32_t best = FEATURE_NO_COLUMN, least = (name->bytes + 1) / 2;
+    for (uint32_t i = 0; i < f->columns; i++) {
+        uint32_t d = UINT32_MAX;
+        if (those[i])
+            d = distance(name->text, name->bytes, f->name[i].text, f->name[i].bytes);
+        if (d <= least && (best == FEATURE_NO_COLUMN || d < least)) {
+            least = d;
+            best = i;
+        }
+    }
+    return best;
+}
+
 int feature_names_alloc(struct features *f, uint32_t columns, size_t text_bytes, struct err *e)
 {
     SHOAL_ASSERT(columns > 0 && columns <= CELLS_MAX);

@@ -209,6 +209,12 @@ static void separators_take(struct features *f)
         separator[f->weight] = KEYED_ONE;
     if (f->time != FEATURE_NO_COLUMN)
         separator[f->time] = KEYED_ONE;
+    for (uint32_t i = 0; i < f->by_count; i++)
+        keyed_want(&f->keyed, f->by[i]);
+    if (f->group != FEATURE_NO_COLUMN)
+        keyed_want(&f->keyed, f->group);
+    if (f->sample != FEATURE_NO_COLUMN)
+        keyed_want(&f->keyed, f->sample);
 }
 
 static int plan_make(struct feature_plan *p, struct features *f, struct err *e)
@@ -295,6 +301,20 @@ int features_make(const struct job *job, const char *name, const char *head, siz
     if (rc != 0)
         features_free(out);
     return rc;
+}
+
+/* Words for a missing value may stand where a number is expected, and words for labels do. Without a
+ * header the columns of an unlabelled line have other places. */
+uint32_t features_number_column(const struct features *f)
+{
+    bool elsewhere = f->unlabelled && !f->header;
+    if (f->format->framing != FRAMING_CSV || f->clean.missing_count > 0 || elsewhere)
+        return 0;
+    if (f->clean.positive_count == 0 && f->label[0] < f->columns)
+        return f->label[0] + 1;
+    if (f->clean.number_count > 0)
+        return f->clean.number[0] + 1u;
+    return 0;
 }
 
 void features_free(struct features *f)
