@@ -21,7 +21,7 @@ CELLS = {
     "optimizer": ({"tables[0].optimizer.kind": "ftrl"}, GOES, GOES, None, "exists here as emb with another schema"),
     "value type": ({"tables[0].values": "bf16"}, GOES, GOES, None, "exists here as emb with another schema"),
     "missing words": ({"data.missing": ["NA"]}, "data.missing is NA", 'data.missing is ["NA"], it was []', ["data.missing"], "data.missing is"),
-    "label words": ({"data.label_positive": ["1"]}, "data.label_positive is 1", 'data.label_positive is ["1"], it was []', ["data.label_positive"], "data.label_positive is"),
+    "label words": ({"data.label_positive": ["1"]}, "data.label_positive is 1", 'data.label_positive is ["1"], it was []', ["data.label_positive"], GOES),  # a job that only reads
     "whole": ({"data.columns": [{"name": "age", "type": "number"}, {"name": "user", "whole": True}]}, "data.columns, number 1", "field user has whole: true, it had not",
               ["user"], "field user has whole: true"),
     "rate": ({"tables[0].optimizer.lr": 0.01, "dense_optimizer.lr": 0.002}, GOES, GOES, None, GOES),
