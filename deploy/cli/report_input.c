@@ -66,9 +66,13 @@ static bool line_text(const struct json *input, size_t line, char *out, size_t b
     const struct json *fields = json_get(input, "fields"), *notes = json_get(input, "notes");
     size_t count = json_count(fields), shown = MIN(count, FIELDS_SHOWN);
     if (line == 0) {
-        (void)snprintf(out, bytes, "data.train: %zu fields and numbers, by %s%.0f rows", count,
+        char over[48] = "";
+        if (json_get_number(input, "over_lines", 0) > 0)
+            (void)snprintf(over, sizeof over, ", %.0f of them over several lines",
+                           cli_number(input, "over_lines"));
+        (void)snprintf(out, bytes, "data.train: %zu fields and numbers, by %s%.0f rows%s", count,
                        json_get_bool(input, "whole", false) ? "its " : "a sample of ",
-                       cli_number(input, "rows"));
+                       cli_number(input, "rows"), over);
         return count > 0;
     }
     line--;

@@ -24,6 +24,7 @@ void legend_free(struct legend *n)
     for (uint32_t l = 0; l < LEGEND_LISTS; l++)
         free(n->name[l]);
     legend_figures_free(n);
+    legend_reading_free(n);
     free(n->input);
     free(n->labels);
     memset(n, 0, sizeof *n);
@@ -161,6 +162,8 @@ int legend_parse(const char *line, size_t bytes, struct legend *out, struct err 
         rc = list_parse(json_get(j, legend_list_key[l]), (enum legend_list)l, out, e);
     if (rc == 0)
         rc = legend_figures_parse(json_get(j, "figures"), out, e);
+    if (rc == 0)
+        rc = legend_reading_parse(json_get(j, "cells"), out, e);
     out->input = strdup(json_get_string(j, "input", ""));
     out->labels = strdup(json_get_string(j, "labels", ""));
     text_copy(out->model, sizeof out->model, json_get_string(j, "model", ""));
@@ -202,6 +205,9 @@ static char *line_text(const struct legend *n)
     (void)json_set(j, legend_list_key[LEGEND_NUMBERS], list_json(n, LEGEND_NUMBERS));
     if (n->figure_count > 0)
         (void)json_set(j, "figures", legend_figures_json(n));
+    struct json *cells = legend_reading_json(n);
+    if (cells != NULL)
+        (void)json_set(j, "cells", cells);
     (void)json_set_string(j, "input", n->input);
     (void)json_set_string(j, "labels", n->labels);
     (void)json_set_string(j, "model", n->model);
@@ -278,6 +284,8 @@ int legend_copy(const struct legend *from, struct legend *to, struct err *e)
             rc = legend_append(to, (enum legend_list)l, &from->name[l][i], e);
     if (rc == 0)
         rc = legend_figures_copy(from, to, e);
+    if (rc == 0)
+        rc = legend_reading_copy(from, to, e);
     if (rc == 0 && legend_known(from)) {
         to->input = strdup(from->input);
         to->labels = strdup(from->labels);

@@ -8,7 +8,7 @@
  *   names: {"fields": {"user": [0, "emb", "category"], ...},
  *           "numbers": {"age": [0, "number"], ...}, "input": "user 8, item 8, age",
  *           "labels": "click", "model": "deepfm", "learnt": true, "place": "0", "columns": 4,
- *           "figures": {"age": "standard 38.2 12.1"},
+ *           "figures": {"age": "standard 38.2 12.1"}, "cells": {"missing": "\"NA\"", "whole": "\"user\""},
  *           "tensors": {"hidden.0.weight": [3, "32x17 input"], ...}, "statistics": {...}}
  *
  * A job that has never met any tables has no such line. Its fields and tensors are numbered from 0
@@ -55,11 +55,25 @@ struct legend_figures {
     char *text;             /* owned */
 };
 
+/* Words by which cells and labels mean something else than they say: data.missing,
+ * data.label_positive, the fields that have `whole: true`, crosses of such columns too, and the word
+ * of libsvm's entries by index. */
+enum legend_reading {
+    LEGEND_MISSING,
+    LEGEND_POSITIVE,
+    LEGEND_WHOLE,
+    LEGEND_ENTRIES,
+    LEGEND_READINGS
+};
+
 struct legend {
     struct legend_name *name[LEGEND_LISTS]; /* owned */
     uint32_t count[LEGEND_LISTS], room[LEGEND_LISTS];
     struct legend_figures *figures; /* owned (figure_count) */
     uint32_t figure_count, figure_room;
+    /* owned: quoted words with ", " between; NULL: not known, from an older release or because event
+     * files have no cells */
+    char *reading[LEGEND_READINGS];
     char *input; /* owned: the columns that the network reads, in order; NULL: they are not known */
     char *labels; /* owned */
     /* the kind of the model, for two kinds may have the same tensors; "": from an older release */
@@ -90,6 +104,17 @@ uint32_t legend_find(const struct legend *n, enum legend_list list, const char *
 int legend_figures_put(struct legend *n, const char *name, const char *text, struct err *e);
 /* The figures of a column; NULL: there are none. */
 const char *legend_figures_of(const struct legend *n, const char *name);
+
+/* Begins the readings of a job, which then are known. NOMEM. */
+int legend_reading_begin(struct legend *n, struct err *e);
+/* Adds a word, once they have begun. NOMEM. */
+int legend_reading_add(struct legend *n, enum legend_reading which, const char *word,
+                       struct err *e);
+/* True when the reading is known and has the word. */
+bool legend_reading_has(const struct legend *n, enum legend_reading which, const char *word);
+/* True for a job's key that `fresh` may name, so that the job goes on with the rows although its
+ * words differ: "data.missing" or "data.label_positive". */
+bool legend_is_reading(const char *word);
 
 /* Finds the line in a job's text, without its end: *at, *bytes. Returns false when there is
  * none. */

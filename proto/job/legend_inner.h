@@ -21,4 +21,16 @@ int legend_figures_parse(const struct json *j, struct legend *out, struct err *e
  * there. */
 int legend_figures_match(const struct legend *was, struct legend *is, struct err *e);
 
+/* legend_reading.c */
+void legend_reading_free(struct legend *n);
+int legend_reading_copy(const struct legend *from, struct legend *to, struct err *e); /* NOMEM */
+struct json *legend_reading_json(const struct legend *n); /* an object; NULL: they are not known */
+int legend_reading_parse(const struct json *j, struct legend *out, struct err *e); /* NOMEM */
+/* How a field's `whole` differs, in words; NULL: it does not, or one of them is not known. */
+const char *legend_whole_differs(const struct legend *was, const struct legend *is,
+                                 const char *name);
+/* The job's key whose words differ; NULL: they do not, or one of them is not known. */
+const char *legend_words_differ(const struct legend *was, const struct legend *is,
+                                enum legend_reading which);
+
 #endif

@@ -66,20 +66,24 @@ static bool advice_add(char *advice, size_t room, const char *word)
     return false;
 }
 
-/* Notes a difference for the message at the end. Of many differences the message has the first
- * ones, and the advice then names whole tables. */
+/* Notes a difference for the message at the end; LEGEND_LISTS: a key of the job. Of many differences
+ * the message has the first ones, and the advice then names whole tables. */
 static void differ(struct match *m, enum legend_list list, const struct legend_name *x,
                    const char *how, const char *it_was)
 {
     char whole[LIMIT_NAME + 2] = "dense";
+    if (list == LEGEND_LISTS)
+        text_copy(whole, sizeof whole, x->name);
     size_t said = strlen(m->differ);
     int n =
         snprintf(m->differ + said, sizeof m->differ - said, "%s%s%s %s%s", text_if(said > 0, "; "),
                  text_if(list == LEGEND_FIELDS, "field "), x->name, how, it_was);
     if (n < 0 || said + (size_t)n >= sizeof m->differ)
         m->differ[said] = 0;
-    uint32_t at = legend_find(m->was, list, x->name); /* a field: the table of its rows */
-    if (list == LEGEND_FIELDS && at != LEGEND_NONE)
+    uint32_t at = LEGEND_NONE;
+    if (list == LEGEND_FIELDS) /* the table of its rows */
+        at = legend_find(m->was, list, x->name);
+    if (at != LEGEND_NONE)
         (void)snprintf(whole, sizeof whole, "%s:*", m->was->name[list][at].table);
     m->many |= !advice_add(m->advice, sizeof m->advice, x->name);
     (void)advice_add(m->whole, sizeof m->whole, whole);
@@ -149,6 +153,8 @@ static void one_match(struct match *m, enum legend_list list, struct legend_name
     } else if (list == LEGEND_FIELDS && strcmp(was->what, x->what) != 0) {
         (void)snprintf(text, sizeof text, "%s, it was %s", x->what, was->what);
         differ(m, list, x, "is ", text);
+    } else if (list == LEGEND_FIELDS && legend_whole_differs(m->was, m->is, x->name) != NULL) {
+        differ(m, list, x, legend_whole_differs(m->was, m->is, x->name), "");
     } else if (network(list) && !means_the_same(m, was, x)) {
         if (strcmp(was->what, x->what) == 0)
             (void)snprintf(text, sizeof text, "%s of other columns", x->what);
@@ -181,6 +187,40 @@ static void input_differs(struct match *m)
         differ(m, LEGEND_TENSORS, &input, "is of other columns: it was ", m->was->input);
     if (strcmp(m->was->labels, m->is->labels) != 0)
         differ(m, LEGEND_TENSORS, &labels, "was ", m->was->labels);
+}
+
+/* True when a field that goes on with rows is there. */
+static bool rows_go_on(const struct match *m)
+{
+    bool on = false;
+    for (uint32_t i = 0; i < m->is->count[LEGEND_FIELDS]; i++) {
+        const char *name = m->is->name[LEGEND_FIELDS][i].name;
+        const struct legend_name *was = former(m, LEGEND_FIELDS, name);
+        on |= was != NULL && (m->same || !is_fresh(m, LEGEND_FIELDS, name, was));
+    }
+    return on;
+}
+
+/* A word more or less in these keys gives cells or labels another meaning. A job that only reads
+ * needs no labels, and one that resumes has compared them (job_same.c). */
+static void words_differ(struct match *m)
+{
+    for (uint32_t r = LEGEND_MISSING; r <= LEGEND_POSITIVE; r++) {
+        const char *key = legend_words_differ(m->was, m->is, (enum legend_reading)r);
+        struct legend_name x = {.number = LEGEND_NONE};
+        char how[ERR_TEXT_MAX / 2];
+        bool on =
+            rows_go_on(m) || (r == LEGEND_POSITIVE && !is_fresh(m, LEGEND_TENSORS, "dense", NULL));
+        if (key == NULL || (m->same && r == LEGEND_POSITIVE) || !on)
+            continue;
+        text_copy(x.name, sizeof x.name, key);
+        if (!m->same && is_fresh(m, LEGEND_LISTS, key, NULL))
+            continue;
+        (void)snprintf(
+            how, sizeof how, "is [%.80s], it was [%.80s]%s", m->is->reading[r], m->was->reading[r],
+            text_if(!m->same, ": fresh with this key goes on with the rows as they are"));
+        differ(m, LEGEND_LISTS, &x, how, "");
+    }
 }
 
 static void left_over(struct match *m, enum legend_list list, const struct legend_name *was)
@@ -290,9 +330,9 @@ static int fresh_check(const struct match *m, struct err *e)
 {
     for (size_t i = 0; i < m->fresh_count; i++) {
         const char *name = m->fresh[i];
-        bool known = strcmp(name, "dense") == 0 || is_table(m->was, name) ||
-                     in_list(m, LEGEND_FIELDS, name) || in_list(m, LEGEND_TENSORS, name) ||
-                     in_list(m, LEGEND_STATISTICS, name);
+        bool known = strcmp(name, "dense") == 0 || legend_is_reading(name) ||
+                     is_table(m->was, name) || in_list(m, LEGEND_FIELDS, name) ||
+                     in_list(m, LEGEND_TENSORS, name) || in_list(m, LEGEND_STATISTICS, name);
         if (!known && in_list(m, LEGEND_NUMBERS, name))
             return err_set(e, SHOAL_E_CONFIG,
                            "fresh names %.80s, a number, which has no rows: name the tensors that "
@@ -338,6 +378,8 @@ int legend_match(const struct legend *was, struct legend *is, char *const *fresh
     bool other = known && rc == 0 && kind_differs(&m);
     if (known && rc == 0 && same)
         input_differs(&m);
+    if (known && rc == 0)
+        words_differ(&m);
     for (uint32_t l = 0; known && rc == 0 && l < LEGEND_LISTS; l++) {
         enum legend_list list = (enum legend_list)l;
         if (other && network(list))
@@ -359,6 +401,8 @@ int legend_match(const struct legend *was, struct legend *is, char *const *fresh
         rc = numbers_give(&m, (enum legend_list)l, e);
     if (rc != 0 || !known)
         return rc;
+    if (is->reading[LEGEND_MISSING] == NULL && legend_reading_copy(was, is, e) != 0)
+        return SHOAL_E_NOMEM;
     return legend_figures_match(was, is, e);
 }
 

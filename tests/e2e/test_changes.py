@@ -20,6 +20,10 @@ CELLS = {
     "dim": ({"tables[0].dim": 8}, "tables[0].dim is 8", "hidden.0.weight is 8x25 input", None, "hidden.0.weight is 8x25"),
     "optimizer": ({"tables[0].optimizer.kind": "ftrl"}, GOES, GOES, None, "exists here as emb with another schema"),
     "value type": ({"tables[0].values": "bf16"}, GOES, GOES, None, "exists here as emb with another schema"),
+    "missing words": ({"data.missing": ["NA"]}, "data.missing is NA", 'data.missing is ["NA"], it was []', ["data.missing"], "data.missing is"),
+    "label words": ({"data.label_positive": ["1"]}, "data.label_positive is 1", 'data.label_positive is ["1"], it was []', ["data.label_positive"], GOES),  # a job that only reads
+    "whole": ({"data.columns": [{"name": "age", "type": "number"}, {"name": "user", "whole": True}]}, "data.columns, number 1", "field user has whole: true, it had not",
+              ["user"], "field user has whole: true"),
     "rate": ({"tables[0].optimizer.lr": 0.01, "dense_optimizer.lr": 0.002}, GOES, GOES, None, GOES),
     "rules": ({"tables[0].admit.min_count": 2, "tables[0].clamp": 0.5}, GOES, GOES, None, GOES),
     "statistics": ({"tables[0].admit.min_score": 2}, GOES, GOES, None, "stats is 0, not 1; `shoal checkpoint create`"),

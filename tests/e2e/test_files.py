@@ -261,6 +261,94 @@ def packed_entries_train_the_same(space):
         refused(space, space / f"a.{form}", 'features.crosses names column "1", which is of type multi', **over, **{"features.crosses": [["1", "2" if form == "libffm" else "qid"]]})
 
 
+def said_by(command, **over):
+    """Whole numbers that a program prints."""
+    got = subprocess.run(command, shell=True, capture_output=True, text=True, check=True, executable="/bin/bash", **over)
+    return [int(float(word)) for word in re.findall(r"[0-9.]+", got.stdout)]
+
+
+def programs_count_what_they_wrote(space):
+    """sqlite3, awk, the csv and json modules, gzip, xz, bzip2 and zstd write the log; each counts its rows and clicks itself."""
+    made = rows()
+    expected = plain(space, made)
+    log, base = space / "plain.csv", space / "log.db"
+    subprocess.run(["sqlite3", base], input=f".mode csv\n.import '{log}' log\n", text=True, check=True)
+    counts = said_by(f"sqlite3 '{base}' 'select count(*), sum(click) from log'")
+    assert counts == list(expected[1:]), (counts, expected)
+    for name, options, over in (("lite.csv", "-header -csv", {}), ("tabs.tsv", "-header -csv -separator $'\\t' -newline $'\\r\\n'", {"data.delimiter": "tab"}),
+                                ("half.csv", "-header -csv -separator ';'", {"data.delimiter": ";"})):
+        said_by(f"sqlite3 {options} '{base}' 'select * from log' > '{space / name}'")
+        assert learnt(space, space / name, **over) == expected, name
+    # cells without quotes, parted by a bar, with spaces as awk's printf pads numbers
+    bare = [row | {"city": row["city"].replace('"', "").replace(",", "")} for row in made]
+    of_bare = learnt(space, write_csv(space / "bare.csv", [NAMES] + [cells(row, tags="") for row in bare]))
+    command = "awk -F, -v OFS='^' 'NR == 1 {print $1, $2, $3, $4, $5, $6, $7; next} {n++; clicks += $3; print sprintf(\"%4d\", $1), $2, $3, $4, $5, $6, $7} END {print n, clicks > \"/dev/stderr\"}'"
+    counts = said_by(f"{command} '{space / 'bare.csv'}' 2>&1 >'{space / 'awk.txt'}'")
+    assert counts == list(of_bare[1:]), counts
+    assert learnt(space, space / "awk.txt", **{"data.delimiter": "^"}) == of_bare
+    # JSON lines, which a command turns into csv: the manual has it
+    (space / "log.jsonl").write_text("".join(json.dumps({**row, "tags": "|".join(row["tags"])}) + "\n" for row in made))
+    read = [json.loads(line) for line in (space / "log.jsonl").read_text().splitlines()]
+    assert (len(read), sum(row["click"] for row in read)) == expected[1:]
+    as_csv = {"cmd": f"python3 -c \"import csv, json, sys; rows = [json.loads(line) for line in open('{space / 'log.jsonl'}')]; " +
+                     "w = csv.DictWriter(sys.stdout, rows[0], lineterminator='\\n'); w.writeheader(); w.writerows(rows)\""}
+    assert learnt(space, space / "log.jsonl", **{"data.train": [as_csv], "data.valid": [as_csv]}) == expected
+    for name, write, read in (("a.gz", "gzip -9c", "gzip -dc"), ("b.gz", "split -l 100 --filter='gzip -c'", "gzip -dc"), ("a.xz", "xz -c", "xz -dc"),
+                              ("b.xz", "xz -c -T2 --block-size=4096", "xz -dc"), ("a.bz2", "bzip2 -c", "bzip2 -dc"), ("a.zst", "zstd -qc", "zstd -qdc")):
+        subprocess.run(f"cat '{log}' | {write} > '{space / name}'", shell=True, check=True)
+        counts = said_by(f"{read} '{space / name}' | python3 -c \"import csv, sys; rows = list(csv.DictReader(sys.stdin)); print(len(rows), sum(int(row['click']) for row in rows))\"")
+        assert counts == list(expected[1:]), (name, counts)
+        assert learnt(space, space / name) == expected, name
+
+
+def what_programs_write_wrongly_is_named(space):
+    """Line and column of a cell; the byte where a packed file ends."""
+    made = rows(60)
+    plain(space, made)
+    log, base = space / "plain.csv", space / "log.db"
+    subprocess.run(["sqlite3", base], input=f".mode csv\n.import '{log}' log\nupdate log set price = 'dear' where rowid = 30;\n", text=True, check=True)
+    subprocess.run(f"sqlite3 -header -csv '{base}' 'select * from log' > '{space / 'dear.csv'}'", shell=True, check=True)
+    refused(space, space / "dear.csv", 'dear.csv:31: no number: column "price" has "dear"')
+    subprocess.run(f"sqlite3 -header -nullvalue NULL -csv '{base}' \"select age, city, nullif(click, '0') as click, item, user from log where price <> 'dear'\" > '{space / 'null.csv'}'",
+                   shell=True, check=True)
+    columns = {"data.columns": [{"name": "age", "type": "number"}]}
+    refused(space, space / "null.csv", 'null.csv:', 'column "click" has "NULL"', **columns)
+    subprocess.run(f"awk -F, 'NR == 11 {{print $0 \",x\"; next}} {{print}}' '{log}' > '{space / 'wide.csv'}'", shell=True, check=True)
+    refused(space, space / "wide.csv", "wide.csv:11: 8 columns, not 7 as in the header")
+    subprocess.run(f"gzip -c '{log}' | head -c 500 > '{space / 'cut.gz'}'; xz -c '{log}' | head -c 500 > '{space / 'cut.xz'}'; " +
+                   f"bzip2 -c '{log}' | head -c 500 > '{space / 'cut.bz2'}'; zstd -qc '{log}' | head -c 500 > '{space / 'cut.zst'}'", shell=True, check=True)
+    for name in ("cut.gz", "cut.xz", "cut.bz2", "cut.zst"):
+        refused(space, space / name, f"{name}: ", "data ends too early, at byte 500")
+    # two stray quotes, which Python's csv takes for one row: neither hides the other's line
+    lines = ["age,city,click,item,price,tags,user"] + [f"30,{city},{n % 2},i{n},1.5,t,{n}" for n, city in enumerate(['"rome', 'paris"'] + ["oslo"] * 50)]
+    (space / "stray.csv").write_text("\n".join(lines) + "\n")
+    with open(space / "stray.csv", newline="", encoding="utf-8") as f:
+        assert len(list(csv.DictReader(f))) == 51
+    refused(space, space / "stray.csv", "stray.csv:2: column 2: a quote is opened and not closed")
+    # a text whose second line has as many commas as a row, but no label
+    lines[1:3] = ['30,"rome,', "one,two,three,four,five,six,seven", '",1,i0,1.5,t,0']
+    (space / "text.csv").write_text("\n".join(lines) + "\n")
+    with open(space / "text.csv", newline="", encoding="utf-8") as f:
+        read = list(csv.DictReader(f))
+    assert learnt(space, space / "text.csv")[1:] == (len(read), sum(row["click"] == "1" for row in read)) == (51, 26)
+    # a column that no record has
+    records.write(space / "log.tfrecord", as_records(made))
+    path = job(space, space / "log.tfrecord", **{"data.format": "tfrecord", "data.columns": [{"name": "aeg", "type": "number"}, {"name": "tags", "type": "multi"}]})
+    run = Run(path, space / "run")
+    assert run.wait() == 0, run.output()[-2000:]
+    assert 'has the feature "aeg", which the job names: it is read as empty; did you mean "age"?' in run.output(), run.output()[-3000:]
+
+
+def comments_of_libsvm_are_no_rows(space):
+    """scikit-learn writes some before the first row."""
+    over = {"data.format": "libsvm", "data.label": None, "data.columns": None, "features.number": None}
+    lines = [f"{n % 2} {n % 7 + 1}:0.5 {n % 5 + 8}:{n % 3}" for n in range(100)]
+    (space / "plain.svm").write_text("\n".join(lines) + "\n")
+    expected = learnt(space, space / "plain.svm", **over)
+    (space / "skl.svm").write_text("# Generated by dump_svmlight_file from scikit-learn 1.2.1\n# Column indices are zero-based\n#\n" + "\n".join(lines) + "\n# end\n")
+    assert learnt(space, space / "skl.svm", **over) == expected
+
+
 def ragged_lines_are_named(space):
     made = rows(60)
     table = [NAMES] + [cells(row) for row in made]
@@ -273,4 +361,4 @@ def ragged_lines_are_named(space):
 if __name__ == "__main__":
     main([csv_of_other_programs_trains_the_same, line_ends_within_quotes_are_text, cells_of_other_programs_train_the_same, packed_files_train_the_same,
           records_train_the_same, damaged_records_are_named, weights_transforms_and_crosses_are_the_same_in_every_form, packed_entries_train_the_same,
-          ragged_lines_are_named])
+          ragged_lines_are_named, programs_count_what_they_wrote, what_programs_write_wrongly_is_named, comments_of_libsvm_are_no_rows])

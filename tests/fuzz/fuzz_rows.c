@@ -12,7 +12,9 @@ static const struct row_form forms[] = {
     {.framing = FRAMING_CSV, .delimiter = ",", .columns = 2},
     {.framing = FRAMING_CSV, .delimiter = "::", .columns = 2},
     {.framing = FRAMING_CSV, .delimiter = ",", .columns = 1, .header = true},
-    {.framing = FRAMING_TFRECORD}};
+    {.framing = FRAMING_TFRECORD},
+    {.framing = FRAMING_CSV, .delimiter = ",", .columns = 3, .number = 2},
+    {.framing = FRAMING_LINES, .comments = true}};
 #define FORMS (sizeof forms / sizeof forms[0])
 
 static void sum_mend(uint8_t *to, const uint8_t *data, size_t bytes)

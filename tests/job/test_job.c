@@ -1200,16 +1200,20 @@ START_TEST(job_same_model_looks_at_transforms_and_crosses)
 {
     static const char base[] =
         "data:\n"
-        "  train: a\n"
-        "  columns: [{name: n, type: number, transform: bucket, borders: [1, 2]}, {name: a}]\n"
+        "  format: csv\n  label: y\n  train: a\n"
+        "  columns: [{name: n, type: number, transform: bucket, borders: [1, 2]}, {name: a},\n"
+        "            {name: '*', type: number}]\n"
         "features: {crosses: [[n, a]]}\n";
     static const char *const differs[] = {"data.columns[0].borders=[1, 3]",
+                                          "data.columns[2].type=category",
+                                          "data.columns[2].type=skip",
+                                          "data.columns[2].transform=log1p",
                                           "data.columns[0].fill=0",
                                           "data.columns[0].indicator=true",
                                           "features.crosses=[]",
                                           "features.crosses=[[a, n]]",
                                           "features.crosses=[[n, a], [a, n]]",
-                                          "features.number=none"};
+                                          "features.number=log1p"};
     struct job was, is;
     struct err e = {0};
     ck_assert_msg(parse(base, NULL, &was, &e) == 0, "%s", e.text);

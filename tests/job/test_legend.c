@@ -456,6 +456,84 @@ START_TEST(legend_of_other_figures_are_refused)
 }
 END_TEST
 
+static struct legend read_by(const char *missing, const char *positive, const char *whole)
+{
+    struct err e = {0};
+    struct legend n = made(LIST("user", "item"), LIST("w:3x4 input"), "user 8, item 8");
+    ck_assert_int_eq(legend_reading_begin(&n, &e), 0);
+    if (missing != NULL)
+        ck_assert_int_eq(legend_reading_add(&n, LEGEND_MISSING, missing, &e), 0);
+    if (positive != NULL)
+        ck_assert_int_eq(legend_reading_add(&n, LEGEND_POSITIVE, positive, &e), 0);
+    if (whole != NULL)
+        ck_assert_int_eq(legend_reading_add(&n, LEGEND_WHOLE, whole, &e), 0);
+    return n;
+}
+
+/* Matches `is`, which it frees, with `was`; `says` NULL: they fit. */
+static void check_reading(const struct legend *was, struct legend is, const char *fresh, bool same,
+                          const char *says)
+{
+    struct err e = {0};
+    char *names[] = {(char *)(uintptr_t)fresh};
+    int rc = legend_match(was, &is, names, fresh != NULL, same, &e);
+    if (says == NULL)
+        ck_assert_msg(rc == 0, "%s", e.text);
+    else
+        ck_assert_msg(rc == SHOAL_E_CONFIG && strstr(e.text, says) != NULL, "%s", e.text);
+    legend_free(&is);
+}
+
+/* Cells that mean something else would be learnt into rows of other values. */
+START_TEST(legend_of_cells_that_mean_something_else_are_refused)
+{
+    struct legend was = numbered(read_by("NA", "yes", "user"));
+    check_reading(&was, read_by("NA", "yes", "user"), NULL, false, NULL);
+    check_reading(&was, read_by("NA", "yes", NULL), NULL, false,
+                  "field user has no whole: true, it had: set it back, or begin these anew: add to "
+                  "fresh: [user]");
+    check_reading(&was, read_by("NA", "yes", NULL), "user", false, NULL);
+    check_reading(&was, read_by("NA", "yes", NULL), NULL, true, "field user has no whole: true");
+    check_reading(&was, read_by("\\N", "yes", "user"), NULL, false,
+                  "data.missing is [\"\\N\"], it was [\"NA\"]");
+    check_reading(&was, read_by(NULL, "yes", "user"), NULL, false, "add to fresh: [data.missing]");
+    check_reading(&was, read_by(NULL, "yes", "user"), "data.missing", false, NULL);
+    check_reading(&was, read_by(NULL, "yes", "user"), "emb:*", false, NULL);
+    check_reading(&was, read_by(NULL, "yes", "user"), NULL, true, "data.missing is []");
+    check_reading(&was, read_by("NA", "ja", "user"), NULL, false,
+                  "data.label_positive is [\"ja\"], it was [\"yes\"]");
+    check_reading(&was, read_by("NA", "ja", "user"), "data.label_positive", false, NULL);
+    check_reading(&was, read_by("NA", NULL, "user"), NULL, true, NULL); /* predictions have none */
+    legend_free(&was);
+}
+END_TEST
+
+/* Tables of an older release, and event files, tell nothing of cells. */
+START_TEST(legend_of_cells_that_are_not_known_are_taken)
+{
+    struct err e = {0};
+    struct legend was = numbered(made(LIST("user", "item"), LIST("w:3x4 input"), "user 8, item 8"));
+    struct legend now = read_by("NA", "yes", "user"), again;
+    ck_assert_msg(legend_match(&was, &now, NULL, 0, false, &e) == 0, "%s", e.text);
+    ck_assert(legend_reading_has(&now, LEGEND_WHOLE, "user"));
+    ck_assert(!legend_reading_has(&now, LEGEND_WHOLE, "use"));
+    char *text;
+    size_t bytes;
+    ck_assert_int_eq(legend_put("", 0, &now, &text, &bytes, &e), 0);
+    ck_assert_msg(legend_parse(text, bytes - 1, &again, &e) == 0, "%s", e.text);
+    free(text);
+    check_reading(&again, read_by(NULL, "yes", "user"), NULL, false, "data.missing");
+    /* over event files the tables' words stay */
+    struct legend events = made(LIST("user", "item"), LIST("w:3x4 input"), "user 8, item 8");
+    ck_assert_msg(legend_match(&again, &events, NULL, 0, false, &e) == 0, "%s", e.text);
+    check_reading(&events, read_by(NULL, "yes", "user"), NULL, false, "data.missing");
+    legend_free(&was);
+    legend_free(&now);
+    legend_free(&again);
+    legend_free(&events);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("legend");
@@ -477,6 +555,8 @@ int main(void)
     tcase_add_test(cases, legend_stand_in_a_jobs_text);
     tcase_add_test(cases, legend_figures_stay_and_come_back);
     tcase_add_test(cases, legend_of_other_figures_are_refused);
+    tcase_add_test(cases, legend_of_cells_that_mean_something_else_are_refused);
+    tcase_add_test(cases, legend_of_cells_that_are_not_known_are_taken);
     suite_add_tcase(suite, cases);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

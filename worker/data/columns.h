@@ -65,6 +65,11 @@ void columns_free(struct columns *c);
 int columns_bind(const struct columns *wanted, const struct columns *have, const char *file,
                  uint32_t *place, struct err *e);
 
+/* The scale of a parsed column that has one. */
+struct scale columns_scale(const struct columns_one *one);
+
+/* ---- columns_job.c ---- */
+
 /* Makes the job that would read a csv whose header has the names of these columns: its own keys,
  * and `file`'s where the job leaves one open. *head is that header, as csv with the job's
  * delimiter. columns_job_free releases both. CONFIG: a key contradicts the file. */

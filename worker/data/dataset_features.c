@@ -128,6 +128,8 @@ int dataset_legend(const struct job *job, struct legend *out, struct err *e)
         rc = dataset_figures(job, &f, e);
     if (rc == 0 && job->data.format != DATA_EVENTS)
         rc = feature_legend(&f, job, out, e);
+    if (rc == 0 && job->data.format != DATA_EVENTS)
+        rc = feature_reading(&f, job, out, e);
     features_free(&f);
     return rc;
 }

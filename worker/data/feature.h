@@ -144,11 +144,16 @@ struct features {
     struct keyed keyed; /* of a keyed format */
 };
 
+/* A column in which each row has a number or nothing, from 1; 0: none is known (feature_plan.c). */
+uint32_t features_number_column(const struct features *f);
 /* How the rows of a split lie in its files. */
 static inline struct row_form features_rows(const struct features *f)
 {
-    struct row_form form = {
-        .framing = (uint8_t)f->format->framing, .header = f->header, .columns = f->columns};
+    struct row_form form = {.framing = (uint8_t)f->format->framing,
+                            .header = f->header,
+                            .comments = f->format->look != NULL,
+                            .columns = f->columns,
+                            .number = features_number_column(f)};
     memcpy(form.delimiter, f->delimiter, sizeof form.delimiter);
     return form;
 }
@@ -224,6 +229,10 @@ const char *feature_time_remedy(const struct cell *cell, const struct time_form 
  * (proto/job/legend.h). NOMEM. */
 int feature_legend(const struct features *f, const struct job *job, struct legend *out,
                    struct err *e);
+/* Adds the words by which cells mean something else than they say, the fields with `whole`, and the
+ * way of libsvm's entries; not for event files, which have no cells. NOMEM. */
+int feature_reading(const struct features *f, const struct job *job, struct legend *out,
+                    struct err *e);
 /* True when no figures of the data are missing in a scale. */
 bool features_figured(const struct features *f);
 /* The name of field i, cut to LIMIT_NAME. */

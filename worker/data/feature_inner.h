@@ -1,6 +1,7 @@
-/* feature_inner.h: the parts of making features: names of columns (feature_names.c), types of
- * columns (feature_types.c), what is made of columns (feature_made.c), and the tables of fields
- * (feature_table.c); and of reading values: numbers and crosses (feature_scaled.c). */
+/* feature_inner.h: the parts of making features: names of columns (feature_names.h), types of
+ * columns (feature_types.c), what is made of columns (feature_made.c), which of them are used
+ * (feature_choose.c), and the tables of fields (feature_table.c); of the names in the tables
+ * (feature_legend.c); and of reading values: numbers and crosses (feature_scaled.c). */
 #ifndef WORKER_DATA_FEATURE_INNER_H
 #define WORKER_DATA_FEATURE_INNER_H
 
@@ -21,6 +22,10 @@ uint32_t feature_names_find(const struct features *f, const char *name);
 int feature_names_missing(const struct features *f, const char *file, const char *key,
                           const char *name, struct err *e);
 
+/* The column among `those` (columns) whose name is nearest to that of `column`; FEATURE_NO_COLUMN:
+ * none is near. */
+uint32_t feature_names_near(const struct features *f, uint32_t column, const bool *those);
+
 /* The type and use of each column, while the plan is made. */
 struct feature_plan {
     const struct job *job;
@@ -29,6 +34,11 @@ struct feature_plan {
     const struct column **column; /* (columns) the job's, or NULL */
     uint32_t *field;              /* (columns): its field, or FEATURE_NO_FIELD */
 };
+/* Chooses the columns, indicators and crosses that the job uses and adds each as a field or a number,
+ * in the order of their numbers in the tables. CONFIG, NOMEM. */
+int feature_choose(struct feature_plan *p, struct features *f, struct err *e);
+/* The number of a name in the tables; LEGEND_NONE: the tables do not know it. */
+uint32_t feature_number_named(const struct feature_plan *p, bool numeric, const char *name);
 /* The transform that the job gives a column of numbers. */
 enum number_transform feature_transform(const struct feature_plan *p, uint32_t column);
 /* The place of the column's scale in f->scale, which it adds once; FEATURE_PLAIN: it needs none.
@@ -42,6 +52,8 @@ int feature_crosses_make(const struct feature_plan *p, struct features *f, struc
 #define KIND_MULTI "multi"
 #define KIND_MULTI_ID "multi id"
 #define KIND_WEIGHTED " weighted" /* behind both */
+/* The word of libsvm entries by index: with the one index 1 its field is called as that of `one`. */
+#define WORD_INDEXES "indexes"
 /* The kind of values that a field's keys or a number come of, as the tables have it (LEGEND_WHAT
  * bytes); without the field whose rows it shares. */
 void feature_kind(const struct features *f, const struct feature_use *use, char out[LEGEND_WHAT]);

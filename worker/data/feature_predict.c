@@ -70,6 +70,8 @@ int features_predict(struct features *f, const struct job *job, const char *name
         f->pass[i] = feature_names_find(f, columns->item[i]);
         if (f->pass[i] == FEATURE_NO_COLUMN)
             return feature_names_missing(f, name, "--column", columns->item[i], e);
+        if (f->format->keyed)
+            keyed_want(&f->keyed, f->pass[i]);
     }
     f->pass_count = (uint32_t)columns->count;
     f->weight = f->time = FEATURE_NO_COLUMN; /* a prediction needs neither */

@@ -4,12 +4,13 @@
 #include "proto/base/hash.h"
 
 #include <string.h>
+#include <strings.h>
 
 uint64_t framing_hash(const struct row_form *form)
 {
     if (form->framing == FRAMING_LINES)
-        return (uint64_t)form->header + 1;
-    uint32_t of[] = {form->framing, form->header, form->columns};
+        return (uint64_t)form->header + 1 + 2ull * form->comments;
+    uint32_t of[] = {form->framing, form->header, form->columns, form->number};
     return hash_bytes(of, sizeof of, hash_bytes(form->delimiter, sizeof form->delimiter, 0));
 }
 
@@ -60,6 +61,40 @@ bool framing_open(const struct csv_walk *w)
 bool framing_whole(const struct csv_walk *w, uint32_t columns)
 {
     return w->state != WALK_QUOTED && !w->bad && w->matched == 0 && w->cells + 1 == columns;
+}
+
+/* True for a text that may be a number, True, False or an empty cell, as its first bytes tell. */
+static bool may_be_number(const char *text, size_t bytes, const char *delimiter)
+{
+    size_t n = strlen(delimiter);
+    while (bytes > 0 && (*text == '"' || *text == ' ')) {
+        text++;
+        bytes--;
+    }
+    if (bytes == 0 || (bytes >= n && memcmp(text, delimiter, n) == 0))
+        return true;
+    if ((*text == '-' || *text == '+' || *text == '.' || *text == ',') && bytes > 1)
+        text++;
+    bool word =
+        bytes >= 4 && (strncasecmp(text, "true", 4) == 0 || strncasecmp(text, "fals", 4) == 0);
+    return word || (*text >= '0' && *text <= '9');
+}
+
+bool framing_is_row(const struct row_form *form, const char *line, size_t bytes, bool literal)
+{
+    struct csv_walk w = {0};
+    size_t number = 0; /* where its cell begins */
+    for (size_t i = 0; i < bytes; i++) {
+        if (literal && line[i] == '"')
+            w = (struct csv_walk){.state = WALK_PLAIN, .cells = w.cells};
+        else
+            framing_walk(&w, form->delimiter, line + i, 1);
+        if (w.state == WALK_START && w.cells + 1 == form->number)
+            number = i + 1;
+    }
+    if (!framing_whole(&w, form->columns))
+        return false;
+    return form->number == 0 || may_be_number(line + number, bytes - number, form->delimiter);
 }
 
 /* ---- TFRecord ---- */

@@ -34,7 +34,8 @@ static void line_hint(const struct job *job, char *line, size_t bytes, char hint
     }
     hint[0] = '\0';
     if (format->look != NULL) {
-        look_hint(job, line, bytes, hint);
+        if (*line != '#') /* a comment tells nothing */
+            look_hint(job, line, bytes, hint);
         return;
     }
     cell = malloc(sizeof *cell * CELLS_MAX);

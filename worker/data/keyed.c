@@ -20,7 +20,7 @@ int keyed_make(struct keyed *k, const struct cell *name, uint32_t columns, struc
         keyed_free(k);
         return err_set(e, SHOAL_E_NOMEM, "no memory for %u column names; free some", columns);
     }
-    memset(k->separator, KEYED_ANY, columns);
+    memset(k->separator, KEYED_SKIP, columns);
     for (uint32_t i = 0; i < columns; i++) {
         uint32_t at = (uint32_t)hash_bytes(name[i].text, name[i].bytes, 0) & k->mask;
         while (k->slot[at] != 0)
@@ -35,6 +35,12 @@ void keyed_free(struct keyed *k)
     free(k->slot);
     free(k->separator);
     *k = (struct keyed){.slot = NULL};
+}
+
+void keyed_want(struct keyed *k, uint32_t column)
+{
+    if (k->separator[column] == KEYED_SKIP)
+        k->separator[column] = KEYED_ANY;
 }
 
 uint32_t keyed_find(const struct keyed *k, const struct cell *names, const char *name,

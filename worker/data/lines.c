@@ -156,12 +156,13 @@ static size_t without_return(const char *text, size_t bytes)
     return bytes - (bytes > 0 && text[bytes - 1] == '\r');
 }
 
-/* True when the csv line is a whole row by itself. */
-static bool is_row(const struct lines *l, const char *text, size_t bytes)
+/* True when the csv line at the head that ends at `first`, and the one from `at` to `newline`, are
+ * rows by themselves with their quotes as text. */
+static bool are_rows(const struct lines *l, size_t first, size_t at, size_t newline)
 {
-    struct csv_walk w = {0};
-    framing_walk(&w, l->form.delimiter, text, without_return(text, bytes));
-    return framing_whole(&w, l->form.columns);
+    const char *text = l->buffer + l->head;
+    return framing_is_row(&l->form, text, without_return(text, first), true) &&
+           framing_is_row(&l->form, text + at, without_return(text + at, newline - at), true);
 }
 
 /* Tries to end the csv row whose first line is [0, *taken) behind the head: *lines, *bytes and
@@ -171,15 +172,18 @@ static int row_join(struct lines *l, size_t *bytes, size_t *taken, uint64_t *lin
     struct csv_walk w = {0};
     size_t at = 0, newline = *bytes; /* offsets from the head, which moves as the buffer fills */
     uint64_t count = 1;
+    bool text_between = false;
     for (;;) {
         const char *text = l->buffer + l->head;
-        framing_walk(&w, l->form.delimiter, text + at, without_return(text + at, newline - at));
+        size_t length = without_return(text + at, newline - at);
+        framing_walk(&w, l->form.delimiter, text + at, length);
         if (!framing_open(&w))
             break;
         if (newline == l->tail - l->head) /* the file ends here, without a newline */
             return 0;
-        if (count > 1 && is_row(l, text + at, newline - at))
+        if (count > 1 && framing_is_row(&l->form, text + at, length, false))
             return 0;
+        text_between |= count > 1 && length > 0;
         at = newline + 1;
         size_t looked = at, have = l->tail - l->head;
         const char *next = NULL;
@@ -200,7 +204,8 @@ static int row_join(struct lines *l, size_t *bytes, size_t *taken, uint64_t *lin
             return 0;
         count++;
     }
-    if (count == 1 || !framing_whole(&w, l->form.columns))
+    if (count == 1 || !framing_whole(&w, l->form.columns) ||
+        (!text_between && are_rows(l, *bytes, at, newline)))
         return 0;
     *lines = count;
     *bytes = newline;
@@ -244,7 +249,7 @@ static int line_next(struct lines *l, struct line *out, struct err *e)
         } else {
             bytes = without_return(text, bytes);
         }
-        if (bytes == 0)
+        if (bytes == 0 || (l->form.comments && *text == '#'))
             continue;
         if (l->head_due) {
             l->head_due = false;

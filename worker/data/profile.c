@@ -6,6 +6,7 @@
 #include "proto/base/text.h"
 #include "worker/data/feature_inner.h"
 #include "worker/data/profile_notes.h"
+#include "worker/data/profile_rows.h"
 #include "worker/data/sample.h"
 #include "worker/data/sample_events.h"
 
@@ -23,6 +24,7 @@ struct profile {
     struct profile_column *column; /* owned; (count) */
     uint32_t count;
     uint64_t rows;
+    struct profile_rows lines;
     struct place *place; /* owned; libsvm: places of entries */
     bool parsed;         /* rows of event files, which have no cells */
     uint64_t *key;       /* owned; with a weighted multi: room for the keys of a line */
@@ -73,6 +75,7 @@ static int row_see(void *context, const struct cell *cell)
     bool positive = feature_number(&cell[f->label[0]], &label) && label > f->label_above;
     int rc = 0;
     v->rows++;
+    profile_rows_see(&v->lines, f, cell);
     places_take(v, cell);
     for (uint32_t i = 0; i < v->count && rc == 0; i++) {
         struct profile_column *c = &v->column[i];
@@ -223,6 +226,8 @@ static struct json *profile_json(const struct profile *v, const struct job *job,
     json_set(j, "fields", fields);
     bool shared = profile_files(job, notes);
     profile_notes_add(v->column, v->count, label, notes, &tells);
+    if (!v->parsed)
+        profile_rows_tell(&v->lines, f, j, notes);
     places_note(v, notes);
     pairs_note(v, job, notes);
     json_set(j, "notes", notes);
@@ -292,6 +297,9 @@ static int profile_open(struct profile *v, const struct job *job, const struct f
         column_take(v, &f->field[i], &f->padding[i]);
     for (uint32_t i = 0; i < f->shape.numerics; i++)
         column_take(v, &f->numeric[i], NULL);
+    int rc = profile_rows_open(&v->lines, f, e);
+    if (rc != 0)
+        return rc;
     qsort(v->column, v->count, sizeof *v->column, by_column);
     weighted_take(v, job);
     for (uint32_t i = 0; i < v->count; i++) {
@@ -307,6 +315,7 @@ static void profile_close(struct profile *v)
     for (uint32_t i = 0; i < v->count && v->column != NULL; i++)
         column_seen_free(&v->column[i].seen);
     free(v->column);
+    profile_rows_close(&v->lines);
     free(v->place);
     free(v->key);
 }

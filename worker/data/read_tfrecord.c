@@ -32,8 +32,8 @@ struct example_walk {
     char *reason;
 };
 
-/* A cell that no feature has filled. */
-static const char unset[] = "";
+/* The cell of a feature that the record lacks, and of one that is skipped. */
+static const char unset[] = "", skipped[] = "";
 
 static int refuse(char *reason, const char *what)
 {
@@ -331,6 +331,10 @@ static int feature_take(struct example_walk *w, const struct part *name, struct 
     struct cell *cell = &w->cell[column];
     if (cell->text != unset)
         return feature_refuse(w, name, "stands twice in the record");
+    if (f->keyed.separator[column] == KEYED_SKIP) {
+        *cell = (struct cell){skipped, 0};
+        return 0;
+    }
     struct value_walk v = {w, name, cell, f->keyed.separator[column], 0};
     struct member m;
     uint32_t lists = 0;

@@ -96,7 +96,7 @@ static bool network_goes_on(const struct string_list *fresh, const struct legend
 {
     bool fields = strncmp(half, "dense", 5) != 0 && strstr(half, " dense") == NULL;
     for (size_t i = 0; i < fresh->count; i++)
-        fields &= strchr(fresh->item[i], ':') != NULL ||
+        fields &= strchr(fresh->item[i], ':') != NULL || legend_is_reading(fresh->item[i]) ||
                   legend_find(was, LEGEND_FIELDS, fresh->item[i]) != LEGEND_NONE;
     return legend_known(was) && fields;
 }

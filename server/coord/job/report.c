@@ -362,13 +362,13 @@ static void evaluation_set(struct json *to, const char *key, const struct coord_
 /* Adds what a worker saw of data.train; null: no worker reported it. */
 static void input_set(struct json *to, const struct coord_job *j)
 {
-    static const char *const key[] = {"rows", "whole", "fields"};
+    static const char *const key[] = {"rows", "whole", "over_lines", "fields"};
     if (j->profile == NULL) {
         json_set_null(to, "input");
         return;
     }
     struct json *input = json_new_object();
-    for (int i = 0; i < 3; i++)
+    for (size_t i = 0; i < sizeof key / sizeof key[0]; i++)
         if (json_get(j->profile, key[i]) != NULL)
             json_set(input, key[i], json_hold(json_get(j->profile, key[i])));
     json_set(to, "input", input);

@@ -97,10 +97,10 @@ START_TEST(index_and_parsed_rows_of_a_log)
     job.data.cache_max = 1u << 30;
     job.data.shuffle_within = _i == 1 ? 3600 : 0;
     open_all();
-    expect(_i == 1 ? "5deb7ae62af17d47-335eddafa20827d8.rows 19376 149419e9c3b8285f\n"
-                     "ad9e14093a737138-8ee516a699c51263.index 5656 d7570e2f29ffd097\n"
-                   : "19510e473a7cca2d-100bda719cbc6979.index 4856 5fce4f8cfcb60e4d\n"
-                     "bed0b9c5303bc69d-63b23c3e52395ee4.rows 12016 db505384369a4dc9\n");
+    expect(_i == 1 ? "5deb7ae62af17d47-46d0835ef4d4dc44.rows 19376 149419e9c3b8285f\n"
+                     "ad9e14093a737138-7959cf6cc65775b3.index 5656 4661facf7f3e2ac6\n"
+                   : "19510e473a7cca2d-071e0dc01a2e60cb.index 4856 d70499f05c97edfb\n"
+                     "bed0b9c5303bc69d-13f3f04d064181bd.rows 12016 db505384369a4dc9\n");
 }
 END_TEST
 
@@ -114,8 +114,8 @@ START_TEST(parsed_rows_of_a_log_without_a_header)
     worker_job_column(&job, "x", COLUMN_CATEGORY);
     worker_job_column(&job, "n", COLUMN_NUMBER);
     open_all();
-    expect("19510e473a7cca2d-ca1bd4d6140ac000.index 104 3f8e5a6c9a1bd249\n"
-           "7c617d52f5898599-34d2945ce6c61a50.rows 248 b61135c90b047fbc\n");
+    expect("19510e473a7cca2d-5f4c84848655ea34.index 104 46e9412bd11e48a5\n"
+           "7c617d52f5898599-a3462726706ed535.rows 248 b61135c90b047fbc\n");
 }
 END_TEST
 
@@ -130,7 +130,7 @@ START_TEST(text_of_a_packed_log)
     job.data.label_count = 1;
     open_all();
     ck_assert_uint_eq(dataset_rows(d), 2);
-    expect("d53caacc334f13a4-c319d2c8ff0757a5.index 104 93291e3e400dc30a\n"
+    expect("d53caacc334f13a4-cc67eb6e1706aa13.index 104 3295dd728bcfe597\n"
            "ee147de0533bbdb3-de8c24b1b96208fb.text 16 248a57e481bd782c\n");
 }
 END_TEST
@@ -149,8 +149,8 @@ START_TEST(joined_text_of_impressions_and_clicks)
     open_all();
     expect("2d9b3e246901471c-cc074dbbcd85f7b7.counts 144 dea6cd4150d9528c\n"
            "2d9b3e246901471c-cc074dbbcd85f7b7.joined 50 eccd1517368f3c29\n"
-           "5ec93bd8ab0da21e-aa43653deff3c958.rows 232 9631f0701ed3b0c1\n"
-           "b0ede5c2d630729a-33025535c9ba981a.index 104 2a5c6f59e1cfe4ac\n");
+           "5ec93bd8ab0da21e-206c1f6d94ed340c.rows 232 9631f0701ed3b0c1\n"
+           "b0ede5c2d630729a-58d3e590cd145497.index 104 bb22dba97b0b3f12\n");
 }
 END_TEST
 
@@ -163,8 +163,8 @@ START_TEST(files_dated_by_their_names)
     job.replay.on = true;
     job.replay.window = 3600;
     open_all();
-    expect("9bac1f6dfd286128-effbf23af1f54abf.rows 240 24bbb7d3a1417633\n"
-           "d1eb06b7fcb0c27b-53622decfe646f27.index 112 619b667a1c048f4d\n");
+    expect("9bac1f6dfd286128-abab076df250ebb9.rows 240 24bbb7d3a1417633\n"
+           "d1eb06b7fcb0c27b-3b173b46503e15a8.index 112 fa1abf86629d0474\n");
 }
 END_TEST
 

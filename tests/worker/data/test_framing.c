@@ -101,6 +101,58 @@ START_TEST(lines_between_stray_quotes_are_rows)
 }
 END_TEST
 
+static const char *rows_of(const struct row_form *form, const char *text)
+{
+    ck_assert_int_eq(open_bytes(text, strlen(text), form), 0);
+    return rows_from(form, 0, x.rows);
+}
+
+/* Two quotes that RFC 4180 would take for one cell, and both lines are rows without them. */
+START_TEST(lines_of_neighbours_with_stray_quotes_are_rows)
+{
+    const struct row_form three = {.framing = FRAMING_CSV, .delimiter = ",", .columns = 3},
+                          number = {
+                              .framing = FRAMING_CSV, .delimiter = ",", .columns = 3, .number = 1};
+    const char *text = "1,\"rome,5\n2,paris\",6\n3,oslo,7\n",
+               *rows = "1[1,\"rome,5]2[2,paris\",6]3[3,oslo,7]";
+    ck_assert_str_eq(rows_of(&three, text), rows);
+    ck_assert_str_eq(rows_of(&number, text), rows);
+    ck_assert_str_eq(rows_of(&three, "1,\"rome,5\n\n2,paris\",6\n"), "1[1,\"rome,5]3[2,paris\",6]");
+    /* a text whose parts have other numbers of cells, or no number where one belongs */
+    ck_assert_str_eq(rows_of(&three, "1,\"rome\nand paris\",6\n"), "1[1,\"rome\nand paris\",6]");
+    ck_assert_str_eq(rows_of(&number, "1,5,\"rome\nthen, at last, paris\"\n"),
+                     "1[1,5,\"rome\nthen, at last, paris\"]");
+}
+END_TEST
+
+/* A line of a text with as many cells as a row is none where the job has a column of numbers. */
+START_TEST(lines_of_a_text_are_no_rows_without_a_number)
+{
+    struct row_form form = {.framing = FRAMING_CSV, .delimiter = ",", .columns = 3, .number = 3};
+    const char *text = "a,\"one\ntwo, three, four\nfive\",1\nb,x,0\n",
+               *strays = "a,\"one\nc,three,0\nfive\",1\nb,x,0\n",
+               *quoted = "a,\"one\n\"c\",three,\"0\"\nfive\",1\n";
+    ck_assert_str_eq(rows_of(&form, text), "1[a,\"one\ntwo, three, four\nfive\",1]4[b,x,0]");
+    ck_assert_str_eq(rows_of(&form, strays), "1[a,\"one]2[c,three,0]3[five\",1]4[b,x,0]");
+    ck_assert_uint_eq(strlen(rows_of(&form, quoted)),
+                      strlen("1[a,\"one]2[\"c\",three,\"0\"]3[five\",1]"));
+    static const char *const numbers[] = {"",      "0",    "-1.5",  "+2", ".5",
+                                          "\"7\"", "True", "false", " 3"},
+                             *const texts[] = {"x", "\"x", "-", "tr"};
+    char line[64];
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        size_t n = (size_t)sprintf(line, "c,d,%s", numbers[i]);
+        ck_assert_msg(framing_is_row(&form, line, n, false), "%s", line);
+    }
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        size_t n = (size_t)sprintf(line, "c,d,%s", texts[i]);
+        ck_assert_msg(!framing_is_row(&form, line, n, false), "%s", line);
+    }
+    form.number = 0;
+    ck_assert_str_eq(rows_of(&form, text), "1[a,\"one]2[two, three, four]3[five\",1]4[b,x,0]");
+}
+END_TEST
+
 START_TEST(lines_from_any_row_on_are_the_same_rows)
 {
     const char *text = "1,\"a\nb\"\n2,\"c\n3,d\n\"e\n\n\",f\n5,\"g\n6,\"h\"\n7,\"\n\"\n";
@@ -144,6 +196,18 @@ START_TEST(lines_with_a_delimiter_of_two_bytes)
     const char *text = "1::\"a\nb\"\n2:\"::c\n3::\"d:\n\"\n";
     ck_assert_int_eq(open_bytes(text, strlen(text), &form), 0);
     ck_assert_str_eq(rows_from(&form, 0, x.rows), "1[1::\"a\nb\"]3[2:\"::c]4[3::\"d:\n\"]");
+}
+END_TEST
+
+/* scikit-learn writes three such lines before the rows. */
+START_TEST(lines_that_are_comments_are_no_rows)
+{
+    const struct row_form form = {.framing = FRAMING_LINES, .comments = true};
+    const char *text = "# made by hand\n1 3:1\n#\n0 4:1 # a row\n# end";
+    ck_assert_str_eq(rows_of(&form, text), "2[1 3:1]4[0 4:1 # a row]");
+    ck_assert_uint_eq(x.rows, 2);
+    ck_assert_str_eq(rows_from(&form, 1, 2), "4[0 4:1 # a row]");
+    ck_assert_str_eq(rows_of(&ROW_FORM_LINES, "#\n1\n"), "1[#]2[1]");
 }
 END_TEST
 
@@ -238,8 +302,11 @@ int main(void)
     tcase_add_test(t, lines_of_a_quoted_cell_are_one_row);
     tcase_add_test(t, lines_a_stray_quote_costs_one_line);
     tcase_add_test(t, lines_between_stray_quotes_are_rows);
+    tcase_add_test(t, lines_of_neighbours_with_stray_quotes_are_rows);
+    tcase_add_test(t, lines_of_a_text_are_no_rows_without_a_number);
     tcase_add_test(t, lines_from_any_row_on_are_the_same_rows);
     tcase_add_test(t, lines_longer_than_the_limit_are_no_row_together);
+    tcase_add_test(t, lines_that_are_comments_are_no_rows);
     tcase_add_test(t, lines_with_a_delimiter_of_two_bytes);
     tcase_add_test(t, records_are_rows);
     tcase_add_test(t, records_of_a_file_that_is_cut_are_refused_with_the_byte);

@@ -2,6 +2,7 @@
 #include "proto/base/json.h"
 #include "proto/job/config.h"
 #include "proto/wire/wire.h"
+#include "tests/lib/records.h"
 #include "tests/lib/worker_files.h"
 #include "worker/data/convert.h"
 #include "worker/data/dataset.h"
@@ -273,6 +274,75 @@ START_TEST(profile_says_that_libsvm_is_unsorted)
 }
 END_TEST
 
+/* One row of 400 has a line end: likely two stray quotes. */
+static void row_joined(int i, char *line)
+{
+    sprintf(line, i == 77 ? "%d,\"u%d\nu2\",%d,%d" : "%d,u%d,%d,%d", click(i), i % 50, i * 31 % 97,
+            i % 9);
+}
+
+static void row_texts(int i, char *line)
+{
+    sprintf(line, i % 4 == 0 ? "%d,\"u%d\nu2\",%d,%d" : "%d,u%d,%d,%d", click(i), i % 50,
+            i * 31 % 97, i % 9);
+}
+
+START_TEST(profile_tells_rows_over_several_lines)
+{
+    check_note(
+        "click,user,item,hour\n", row_joined,
+        "1 of 400 rows looked at go over several lines, because a quoted cell has line ends, "
+        "as in column \"user\"");
+    ck_assert_int_eq(json_as_int(json_get(profile, "over_lines"), -1), 1);
+    check_note("click,user,item,hour\n", row_texts, "");
+    ck_assert_int_eq(json_as_int(json_get(profile, "over_lines"), -1), 100);
+    check_note("click,user,item,hour\n", row_plain, "");
+    ck_assert_int_eq(json_as_int(json_get(profile, "over_lines"), -1), 0);
+}
+END_TEST
+
+static const char *records_write(void)
+{
+    static struct record r;
+    static uint8_t file[1 << 16], example[1 << 10];
+    size_t n = 0;
+    for (int i = 0; i < ROWS; i++) {
+        const int64_t label = click(i), price = i * 31 % 97;
+        char text[8];
+        const char *user = text;
+        sprintf(text, "u%d", i % 50);
+        r.bytes = 0;
+        record_integers(&r, "click", &label, 1);
+        record_integers(&r, "price", &price, 1);
+        record_texts(&r, "user", &user, 1);
+        n += record_frame(file + n, example, record_example(&r, example));
+    }
+    return worker_write("a.tfrecord", file, n);
+}
+
+START_TEST(profile_says_which_features_no_record_has)
+{
+    job.data.format = DATA_TFRECORD;
+    const char *path = records_write();
+    ck_assert_int_eq(profile_of(path), 0);
+    ck_assert_str_eq(note(), "");
+    worker_job_column(&job, "pirce", COLUMN_NUMBER);
+    ck_assert_int_eq(profile_of(path), 0);
+    ck_assert_msg(strstr(note(),
+                         "none of the 400 records looked at has the feature \"pirce\", which "
+                         "the job names: it is read as empty; did you mean \"price\"?") != NULL,
+                  "%s", note());
+    job.data.column[0].type = COLUMN_SKIP;
+    ck_assert_int_eq(profile_of(path), 0);
+    ck_assert_str_eq(note(), "");
+    strcpy(job.evaluate.group, "sessions");
+    ck_assert_int_eq(profile_of(path), 0);
+    ck_assert_ptr_nonnull(
+        strstr(note(), "the feature \"sessions\", which the job names: it is read as empty"));
+    ck_assert_ptr_null(strstr(note(), "did you mean"));
+}
+END_TEST
+
 START_TEST(profile_knows_files_again)
 {
     const char *path = log_write("a.csv", "click,user,item,hour\n", row_plain),
@@ -428,6 +498,8 @@ int main(void)
     tcase_add_test(t, profile_counts_empty_cells);
     tcase_add_test(t, profile_refuses_what_multi_would_read_wrongly);
     tcase_add_test(t, profile_says_that_libsvm_is_unsorted);
+    tcase_add_test(t, profile_tells_rows_over_several_lines);
+    tcase_add_test(t, profile_says_which_features_no_record_has);
     tcase_add_test(t, profile_knows_files_again);
     tcase_add_loop_test(t, profile_of_event_files_is_that_of_their_text, 0, 2);
     tcase_add_test(t, profile_of_event_files_says_what_looks_like_a_mistake);

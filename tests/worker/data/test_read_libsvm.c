@@ -313,6 +313,38 @@ START_TEST(libsvm_is_read_as_the_tables_have_it)
 }
 END_TEST
 
+/* A field by the one index 1 is called as the field of all entries; the tables know which it is. */
+START_TEST(libsvm_by_the_index_1_alone_goes_on_by_index)
+{
+    struct legend names = {0};
+    job.table = calloc(1, sizeof *job.table);
+    job.table_count = 1;
+    strcpy(job.table[0].name, "emb");
+    job.data.libsvm = LIBSVM_INDEXES;
+    made("1 1:0.5\n0 1:2\n");
+    ck_assert_int_eq(feature_legend(&f, &job, &names, &e), 0);
+    ck_assert_int_eq(feature_reading(&f, &job, &names, &e), 0);
+    names.name[LEGEND_FIELDS][0].number = 0;
+    job.legend = names;
+    made("1 1:0.5 2:1\n0 1:2\n");
+    ck_assert_int_eq(f.entries, ENTRIES_INDEXES);
+    ck_assert_uint_eq(f.shape.fields, 2);
+    job.data.libsvm = LIBSVM_AUTO; /* the tables decide */
+    made("1 1:0.5\n0 1:2\n");
+    ck_assert_int_eq(f.entries, ENTRIES_INDEXES);
+    legend_free(&job.legend);
+    /* tables of one field */
+    job.data.libsvm = LIBSVM_ONE;
+    made("1 1:0.5\n0 1:2\n");
+    ck_assert_int_eq(feature_legend(&f, &job, &job.legend, &e), 0);
+    ck_assert_int_eq(feature_reading(&f, &job, &job.legend, &e), 0);
+    job.legend.name[LEGEND_FIELDS][0].number = 0;
+    job.data.libsvm = LIBSVM_INDEXES;
+    ck_assert_int_eq(make("1 1:0.5\n0 1:2\n"), SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, "have all entries in one field"));
+}
+END_TEST
+
 START_TEST(libsvm_first_lines_that_are_none_are_refused)
 {
     static const char *const heads[] = {"label,user,item", "1 0:1:1 1:2:1\n0 0:2:1 1:3:1\n",
@@ -321,6 +353,10 @@ START_TEST(libsvm_first_lines_that_are_none_are_refused)
         ck_assert_int_eq(make(heads[i]), SHOAL_E_DATA);
         ck_assert_ptr_nonnull(strstr(e.text, "a.libsvm:1: "));
     }
+    ck_assert_int_eq(make("# a comment\n\na b\n"), SHOAL_E_DATA);
+    ck_assert_ptr_nonnull(strstr(e.text, "a.libsvm:3: "));
+    ck_assert_int_eq(make("# a comment\n"), SHOAL_E_DATA);
+    ck_assert_ptr_nonnull(strstr(e.text, "there is no line but comments"));
     ck_assert_int_eq(make(heads[1]), SHOAL_E_DATA);
     ck_assert_ptr_nonnull(strstr(e.text, "data.format: libffm"));
 }
@@ -345,6 +381,7 @@ int main(void)
     tcase_add_test(t, libsvm_is_read_as_the_job_says);
     tcase_add_test(t, libsvm_by_index_has_a_field_for_each);
     tcase_add_test(t, libsvm_is_read_as_the_tables_have_it);
+    tcase_add_test(t, libsvm_by_the_index_1_alone_goes_on_by_index);
     tcase_add_test(t, libsvm_first_lines_that_are_none_are_refused);
     suite_add_tcase(s, t);
     SRunner *run = srunner_create(s);

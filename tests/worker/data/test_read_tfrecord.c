@@ -1,5 +1,6 @@
 /* test_read_tfrecord.c: cells of tf.Example records. */
 #include "proto/base/rng.h"
+#include "proto/job/config.h"
 #include "tests/lib/records.h"
 #include "tests/lib/suite.h"
 #include "tests/lib/worker_files.h"
@@ -206,6 +207,29 @@ START_TEST(tfrecord_a_skipped_feature_may_have_any_values)
 }
 END_TEST
 
+/* No text is made for a cell that nothing needs; evaluate.by and data.sample_by need one. */
+START_TEST(tfrecord_a_skipped_feature_has_no_text)
+{
+    static const int64_t number = 7;
+    worker_job_column(&job, "user", COLUMN_SKIP);
+    worker_job_column(&job, "region", COLUMN_SKIP);
+    config_list_add(&job.evaluate.by, "region");
+    usual_features();
+    record_integers(&r, "region", &number, 1);
+    features_take();
+    usual_features();
+    record_integers(&r, "region", &number, 1);
+    ck_assert_msg(read_record() == 0, "%s", reason);
+    is_cell("user", "");
+    is_cell("region", "7");
+    is_cell("price", "1.5");
+    static const char *const texts[] = {"x", "y"};
+    record_texts(&r, "user", texts, 1);
+    record_texts(&r, "user", texts, 1);
+    refused("feature \"user\" stands twice");
+}
+END_TEST
+
 START_TEST(tfrecord_other_messages_are_refused)
 {
     static const char sequence[] = "\x0a\x00\x12\x00";
@@ -249,6 +273,7 @@ int main(void)
     tcase_add_test(t, tfrecord_a_feature_with_two_lists_is_refused);
     tcase_add_test(t, tfrecord_the_longest_floats_have_room);
     tcase_add_test(t, tfrecord_a_skipped_feature_may_have_any_values);
+    tcase_add_test(t, tfrecord_a_skipped_feature_has_no_text);
     tcase_add_test(t, tfrecord_other_messages_are_refused);
     tcase_add_test(t, tfrecord_cut_anywhere_is_refused_or_whole);
     return suite_main(s);

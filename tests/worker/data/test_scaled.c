@@ -9,6 +9,7 @@
 #include "worker/data/columns.h"
 #include "worker/data/convert.h"
 #include "worker/data/dataset.h"
+#include "worker/data/feature_inner.h"
 
 #include <check.h>
 #include <math.h>
@@ -345,6 +346,61 @@ START_TEST(scaled_event_files_keep_their_figures)
 }
 END_TEST
 
+/* The tables know by which words cells are read, and which fields lose a fraction. */
+START_TEST(scaled_tables_know_how_cells_are_read)
+{
+    log_write("log.csv", 1);
+    job_of("{name: age, type: skip}, {name: price, whole: true}, {name: site}",
+           "features: {crosses: [[price, site]]}\n");
+    struct legend n = first_names();
+    ck_assert(legend_reading_has(&n, LEGEND_WHOLE, "price"));
+    ck_assert(legend_reading_has(&n, LEGEND_WHOLE, "price x site"));
+    ck_assert(!legend_reading_has(&n, LEGEND_WHOLE, "site"));
+    legend_free(&n);
+    job_of("{name: age, type: skip}, {name: '*', whole: true}", "");
+    n = first_names();
+    ck_assert(legend_reading_has(&n, LEGEND_WHOLE, "site"));
+    ck_assert_str_eq(n.reading[LEGEND_MISSING], "");
+    legend_free(&n);
+    config_list_add(&job.data.missing, "NA");
+    config_list_add(&job.data.missing, "\\N");
+    config_list_add(&job.data.label_positive, "1");
+    n = first_names();
+    ck_assert_str_eq(n.reading[LEGEND_MISSING], "\"NA\", \"\\N\"");
+    ck_assert_str_eq(n.reading[LEGEND_POSITIVE], "\"1\"");
+    legend_free(&n);
+}
+END_TEST
+
+/* A rule of a cross finds the column that the event file has of it, and not the first field. */
+START_TEST(scaled_rules_of_crosses_hold_over_event_files)
+{
+    static struct convert_sums sums;
+    const char *columns = "{name: age, type: skip}, {name: price, type: number, transform: bucket, "
+                          "borders: [30]}",
+               *rule = "features: {crosses: [[price, site]]}\n";
+    log_write("log.csv", 1);
+    job_of(columns, rule);
+    const char *path = worker_path("log.events");
+    ck_assert_msg(convert_split(&job, WIRE_TRAIN, path, NULL, NULL, &sums, &e) == 0, "%s", e.text);
+    job.table[0].rule = calloc(1, sizeof *job.table[0].rule);
+    job.table[0].rule_count = 1;
+    snprintf(job.table[0].rule[0].field, LIMIT_NAME, "price x site");
+    for (int events = 0; events < 2; events++) {
+        features_free(&f);
+        f = (struct features){0};
+        ck_assert_msg(dataset_features(&job, &f, &e) == 0, "%s", e.text);
+        ck_assert_uint_eq(f.rules, 1);
+        uint32_t field = f.shape.rule_field[0];
+        ck_assert_uint_lt(field, f.shape.fields);
+        ck_assert_int_eq(f.field[field].type, COLUMN_CROSS);
+        job.data.format = DATA_EVENTS;
+        free(job.data.train.item[0]);
+        job.data.train.item[0] = strdup(path);
+    }
+}
+END_TEST
+
 /* Tables made with other figures than the file's keys. */
 START_TEST(scaled_event_files_of_other_figures_are_refused)
 {
@@ -379,6 +435,8 @@ int main(void)
     tcase_add_test(cases, scaled_figures_of_the_tables_stay);
     tcase_add_test(cases, scaled_prediction_takes_no_figures_of_its_own);
     tcase_add_test(cases, scaled_event_files_keep_their_figures);
+    tcase_add_test(cases, scaled_rules_of_crosses_hold_over_event_files);
+    tcase_add_test(cases, scaled_tables_know_how_cells_are_read);
     tcase_add_test(cases, scaled_event_files_of_other_figures_are_refused);
     suite_add_tcase(suite, cases);
     SRunner *runner = srunner_create(suite);
