@@ -77,6 +77,10 @@ static int stream_spool(const char *name, const char *shown, const struct cache 
     if (repeats(name)) {
         rc = command_read(&(struct command){.text = name + 4, .name = shown}, file_sink_add, &sink,
                           NULL, e);
+    } else if (strncmp(name, "kafka:", 6) == 0) {
+        rc = err_set(e, SHOAL_E_CONFIG,
+                     "%s: %s is a topic, which only a job that trains can read: name files", shown,
+                     name + 6);
     } else if (strcmp(name, "-") == 0) {
         rc = decode(&(struct decode_from){.fd = STDIN_FILENO, .name = "standard input"},
                     file_sink_add, &sink, NULL, e);
@@ -159,10 +163,17 @@ void source_streams_forget(void)
 
 /* ---- opening ---- */
 
+/* True for an item that is no path. */
+static bool is_no_path(const char *item)
+{
+    return strcmp(item, "-") == 0 || strncmp(item, "cmd:", 4) == 0 ||
+           strncmp(item, "object:", 7) == 0 || strncmp(item, "kafka:", 6) == 0;
+}
+
 bool source_is_stream(const char *name)
 {
     struct stat st;
-    if (strcmp(name, "-") == 0 || strncmp(name, "cmd:", 4) == 0 || strncmp(name, "object:", 7) == 0)
+    if (is_no_path(name))
         return true;
     return stat(name, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
 }
@@ -176,8 +187,7 @@ static int compare_names(const void *a, const void *b)
 static int expand(const char *item, const char *what, struct string_list *names, struct err *e)
 {
     struct stat st;
-    if (strcmp(item, "-") == 0 || strncmp(item, "cmd:", 4) == 0 ||
-        strncmp(item, "object:", 7) == 0 || stat(item, &st) == 0) {
+    if (is_no_path(item) || stat(item, &st) == 0) {
         if (config_list_add(names, item) != 0)
             return err_set(e, SHOAL_E_NOMEM, "%s: no memory for the list of files; free some",
                            what);
