@@ -4,6 +4,7 @@
  *     topic NAME PARTITIONS
  *     file NAME PATH            lines of a file, line i to partition i mod PARTITIONS
  *     send NAME PARTITION TEXT  one message; without TEXT one that has no value
+ *     long NAME PARTITION BYTES one message of so many letters x
  *     down BROKER, up BROKER    brokers are counted from 1 */
 #include <librdkafka/rdkafka.h>
 #include <librdkafka/rdkafka_mock.h>
@@ -35,6 +36,7 @@ static rd_kafka_t *client_new(const char *brokers)
     char why[256];
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
     rd_kafka_conf_set(conf, "bootstrap.servers", brokers, why, sizeof why);
+    rd_kafka_conf_set(conf, "message.max.bytes", "4000000", why, sizeof why);
     rd_kafka_conf_set(conf, "linger.ms", "5", why, sizeof why);
     rd_kafka_conf_set(conf, "queue.buffering.max.messages", "10000000", why, sizeof why);
     rd_kafka_conf_set(conf, "enable.idempotence", "true", why, sizeof why);
@@ -101,10 +103,22 @@ static bool file_give(const char *name, const char *path)
     return all_delivered() && good;
 }
 
+static bool long_give(const char *name, int partition, size_t bytes)
+{
+    char *text = malloc(bytes + 1);
+    if (text == NULL)
+        return false;
+    memset(text, 'x', bytes);
+    bool good = give(name, partition, text, bytes) && all_delivered();
+    free(text);
+    return good;
+}
+
 static bool obey(char *line)
 {
     char name[64], path[512];
     int number, at = 0;
+    size_t bytes;
     if (sscanf(line, "topic %63s %d", name, &number) == 2)
         return topic_make(name, number);
     if (sscanf(line, "file %63s %511s", name, path) == 2)
@@ -113,6 +127,8 @@ static bool obey(char *line)
         char *text = line + at + (line[at] == ' ');
         return give(name, number, text, strlen(text)) && all_delivered();
     }
+    if (sscanf(line, "long %63s %d %zu", name, &number, &bytes) == 3)
+        return long_give(name, number, bytes);
     if (sscanf(line, "down %d", &number) == 1)
         return rd_kafka_mock_broker_set_down(cluster, number) == 0;
     if (sscanf(line, "up %d", &number) == 1)

@@ -206,7 +206,7 @@ def messages_of_all_kinds(space):
         kafka("send", kafka.name, 0, line(1))
         kafka("send", kafka.name, 0)
         kafka("send", kafka.name, 1, "1,2,3")
-        kafka("send", kafka.name, 1, "x" * 1_100_000)
+        kafka("long", kafka.name, 1, 1_100_000)
         kafka("send", kafka.name, 1, line(2))
         kafka.lines = [line(1), line(2)]
         run = Run(kafka.job(**{"data.max_bad": 0.9}), space / "run")

@@ -81,6 +81,7 @@ static int stream_spool(const char *name, const char *shown, const struct cache 
         rc = err_set(e, SHOAL_E_CONFIG,
                      "%s: %s is a topic, which only a job that trains can read: name files", shown,
                      name + 6);
+        begun = false;
     } else if (strcmp(name, "-") == 0) {
         rc = decode(&(struct decode_from){.fd = STDIN_FILENO, .name = "standard input"},
                     file_sink_add, &sink, NULL, e);

@@ -43,14 +43,23 @@ static bool streams_add(struct msg *m, const struct positions *streams)
     return frame != NULL;
 }
 
+/* The head that goes with a list. A coordinator that starts again before it has stored a list asks
+ * for one once more, of a worker that knows the head already. */
+static const char *head_of(const struct trainer *t)
+{
+    const char *head = t->inputs.got.head;
+    if (head == NULL && t->listed && t->state != WORKING)
+        head = t->job.data.head;
+    return head != NULL ? head : "";
+}
+
 /* Builds a question or, when the list is there, the answer for all workers. */
 static struct msg *objects_build(struct request *r)
 {
     struct trainer *t = container_of(r, struct trainer, objects);
     const struct dataset_listed *s = &t->inputs.got;
-    size_t bytes = 0, head = 0;
-    if (s->head != NULL)
-        head = strlen(s->head);
+    const char *line = head_of(t);
+    size_t bytes = 0, head = strlen(line);
     struct wire w;
     client_head(r, &w);
     w.u.OBJECTS.pass = t->host.pass;
@@ -80,7 +89,7 @@ static struct msg *objects_build(struct request *r)
     }
     (void)lines_put(&s->lines, lines);
     if (head > 0)
-        memcpy(first, s->head, head);
+        memcpy(first, line, head);
     if (s->gone_bytes > 0)
         memcpy(first + head, s->gone, s->gone_bytes);
     return m;
