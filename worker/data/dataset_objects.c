@@ -151,7 +151,7 @@ static int topic_list(const struct job *job, const struct positions *known,
 {
     struct kafka_listed got;
     bool files = out->lines.count > 0;
-    int rc = kafka_list(job, known, !files, &got, e);
+    int rc = kafka_list(job, known, &got, e);
     if (rc != 0)
         return rc;
     out->streams = got.streams;

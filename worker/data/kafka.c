@@ -79,8 +79,8 @@ struct listing {
     const struct positions *known;
     struct client client;
     struct kafka_listed *out;
-    bool lines, begun; /* begun: some partition of the topic is known */
-    uint32_t most;     /* ranges of a partition */
+    bool begun;    /* some partition of the topic is known */
+    uint32_t most; /* ranges of a partition */
 };
 
 void kafka_listed_free(struct kafka_listed *l)
@@ -231,10 +231,6 @@ static int partition_list(struct listing *l, uint32_t partition, struct err *e)
         return err_set(e, SHOAL_E_CONFIG,
                        "data.train: topic %s has %u partitions, and %u are possible",
                        l->job->data.kafka.topic, l->client.partitions, POSITIONS_MAX);
-    if (!l->lines) {
-        l->out->last &= p.from == p.to;
-        return 0;
-    }
     return ranges_add(l, &p, low, e);
 }
 
@@ -243,10 +239,10 @@ static int compare_lines(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-int kafka_list(const struct job *job, const struct positions *known, bool lines,
-               struct kafka_listed *out, struct err *e)
+int kafka_list(const struct job *job, const struct positions *known, struct kafka_listed *out,
+               struct err *e)
 {
-    struct listing l = {.job = job, .known = known, .out = out, .lines = lines};
+    struct listing l = {.job = job, .known = known, .out = out};
     *out = (struct kafka_listed){.last = true};
     uint32_t timeout = MIN(LIST_TIMEOUT_MS, job->data.objects.quiet_s * 1000);
     int rc = client_open(job, timeout, &l.client, e);

@@ -60,10 +60,10 @@ struct kafka_listed {
     struct positions streams;
     bool last; /* the job has data.kafka.until, and no more lines will come */
 };
-/* Lists the topic. lines: false: only `streams` is wanted. CONFIG: `known` are positions of another
- * cluster, or of a topic that was made anew. */
-int kafka_list(const struct job *job, const struct positions *known, bool lines,
-               struct kafka_listed *out, struct err *e);
+/* Lists the topic. CONFIG: `known` are positions of another cluster, or of a topic that was made
+ * anew. */
+int kafka_list(const struct job *job, const struct positions *known, struct kafka_listed *out,
+               struct err *e);
 void kafka_listed_free(struct kafka_listed *l);
 
 /* Hands the text of a range to the sink, a line for each offset. */

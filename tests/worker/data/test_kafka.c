@@ -42,7 +42,7 @@ static void put(uint32_t partition, uint32_t count)
 static int list(void)
 {
     kafka_listed_free(&got);
-    return kafka_list(&job, &known, true, &got, &e);
+    return kafka_list(&job, &known, &got, &e);
 }
 
 /* The lines of the list, without their marks, separated by blanks. */
@@ -106,6 +106,9 @@ START_TEST(a_list_is_bounded)
     ck_assert_int_eq(list(), 0);
     ck_assert_uint_eq(got.lines.count, 256 / 3);
     ck_assert_uint_eq(got.streams.of[1].to, 1000);
+    job.data.kafka.until_s = 100000; /* and it is not the last one */
+    ck_assert_int_eq(list(), 0);
+    ck_assert(!got.last);
 }
 END_TEST
 
