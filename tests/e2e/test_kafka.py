@@ -238,10 +238,59 @@ def what_cannot_be_is_refused(space):
         assert "hunter2" not in run.output() + run.logs()
 
 
+def without_the_module_the_package_is_named(space):
+    """Programs in a folder of their own, where the module is not."""
+    bare = space / "bin"
+    bare.mkdir()
+    for file in BIN.iterdir():
+        if file.name.startswith(("shoal", "libshoal_cpu")):
+            shutil.copy(file, bare)
+    with Kafka(space).make(1).give(10) as kafka:
+        got = subprocess.run([bare / "shoal", "local", kafka.job(), "--run-dir", space / "run"], capture_output=True, text=True, timeout=120, check=False,
+                             env={k: v for k, v in os.environ.items() if k != "SHOAL_MODULE_DIR"})
+    assert got.returncode == 78 and "install the package shoal-kafka on each worker's machine" in got.stderr, got
+
+
+def the_page_is_run_as_printed(space):
+    """The job of the manual's page, and its commands, in their order; only brokers are others, and what installs is left out."""
+    page = (pathlib.Path(__file__).parents[2] / "deploy/manual/kafka.md").read_text(encoding="utf-8")
+    [job] = re.findall(r"^```yaml\n(.*?)^```$", page, re.M | re.S)
+    commands = re.findall(r"^    (shoal .*)$", page, re.M)
+    assert [c.split()[1] for c in commands] == ["local", "status", "local"], commands
+    with Kafka(space, "clicks").make(2) as kafka:
+        rows = [f"{i % 2},u{i % 50},s{i % 7},{i}.5" for i in range(600)]
+        path = space / "rows"
+
+        def give(part):
+            kafka.lines += part
+            path.write_text("".join(r + "\n" for r in part), encoding="utf-8")
+            kafka("file", "clicks", path)
+
+        give(rows[:400])
+        (space / "clicks.yaml").write_text(job.replace("h1:9092,h2:9092", kafka.brokers), encoding="utf-8")
+        here, runs = os.getcwd(), []
+        os.chdir(space.path)
+        try:
+            (space / "runs").mkdir()
+            for command in commands:
+                words = command.split()
+                if words[1] == "status":
+                    told = subprocess.run([SHOAL, *words[1:]], capture_output=True, text=True, timeout=60, check=True).stdout
+                    assert "streams: 0 messages behind" in told, told
+                    stopped(runs[0])
+                    give(rows[400:])
+                    continue
+                run = Run(words[2], pathlib.Path(words[4]), extra=words[5:])
+                runs.append(run)
+                caught_up(run, kafka)
+            assert stopped(runs[1])["examples"] == 200
+        finally:
+            os.chdir(here)
+
+
 def the_lag_is_shown(space):
     with Kafka(space).make(2).give(100) as kafka:
-        port = free_port()
-        run = Run(kafka.job(), space / "run", extra=["--http", f"127.0.0.1:{port}"] if "--http" in shoal("local", "--help").stdout else [])
+        run = Run(kafka.job(), space / "run")
         caught_up(run, kafka)
         told = shoal("status", "--run-dir", run.dir).stdout
         assert "streams: 0 messages behind" in told, told
@@ -250,7 +299,19 @@ def the_lag_is_shown(space):
         stopped(run)
 
 
-def partitions_of_another_topic_begin_at_its_latest(space):
+def a_job_with_an_end_ends_by_itself(space):
+    """The mock cluster finds no message by its time, so all of them count as older than a time that has passed."""
+    with Kafka(space).make(3).give(500) as kafka:
+        keys = {"data.kafka.until": "2026-01-01", "checkpoint.at_end": True}
+        run = Run(kafka.job(**keys), space / "r0")
+        assert run.wait(60) == 0, run.output()[-3000:]
+        report = run.report()
+        assert report["ended_by"] == "until" and digests(report) == kafka.counts(), report["ended_by"]
+        run = Run(kafka.job(**keys), space / "r1", extra=["--start-from", str(space / "r0")])
+        assert run.wait(60) == 66 and "has nothing up to data.kafka.until" in run.output(), run.output()[-3000:]
+
+
+def latest_is_the_end_when_the_job_begins(space):
     with Kafka(space).make(2).give(100) as kafka:
         run = Run(kafka.job(**{"data.kafka.from": "latest"}), space / "run")
         within(30, "the begin to be known", lambda: sum(p["end"] for p in state(run).get("objects", {}).get("streams", [])) == 100)
@@ -266,4 +327,5 @@ if __name__ == "__main__":
         sys.exit(0)
     main([each_message_is_learnt_once_whatever_dies, a_broker_that_is_away_is_waited_for_and_named, a_job_waits_for_brokers_that_come_later,
           jobs_go_on_where_the_tables_are, an_archive_then_the_stream_is_one_job, offsets_that_are_gone_are_named, messages_of_all_kinds,
-          what_cannot_be_is_refused, the_lag_is_shown, partitions_of_another_topic_begin_at_its_latest])
+          what_cannot_be_is_refused, without_the_module_the_package_is_named, the_page_is_run_as_printed, the_lag_is_shown, a_job_with_an_end_ends_by_itself,
+          latest_is_the_end_when_the_job_begins])

@@ -260,14 +260,6 @@ START_TEST(the_stream_follows_the_archive)
 }
 END_TEST
 
-START_TEST(without_the_module_the_package_is_named)
-{
-    topic_close(); /* the module's place is empty, as this program is beside no module */
-    ck_assert_int_eq(list(), SHOAL_E_CONFIG);
-    ck_assert_msg(strstr(e.text, "install the package shoal-kafka") != NULL, "%s", e.text);
-}
-END_TEST
-
 int main(void)
 {
     Suite *s = suite_create("kafka");
@@ -286,7 +278,6 @@ int main(void)
     tcase_add_test(c, a_range_is_a_line_for_each_offset);
     tcase_add_test(c, brokers_that_stay_away_leave_no_object_out);
     tcase_add_test(c, the_stream_follows_the_archive);
-    tcase_add_test(c, without_the_module_the_package_is_named);
     suite_add_tcase(s, c);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);
