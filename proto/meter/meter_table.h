@@ -216,7 +216,8 @@
       "Batches that a held lane is behind the lane that is furthest on") \
     X(TASKS, GAUGE, "shoal_job_tasks", "", "space,job,state", "c", \
       "Tasks of the epoch, state: planned, given, done") \
-    X(STREAM_BEHIND, GAUGE, "shoal_job_stream_behind_messages", "messages", "space,job,stream", "c", \
+    X(STREAM_BEHIND, GAUGE, "shoal_job_stream_behind_messages", "messages", "space,job,stream", \
+      "c", \
       "Kafka: offsets that no round has taken, of the first 64 partitions; stream: other: of the " \
       "rest") \
     X(WORKERS, GAUGE, "shoal_job_workers", "", "space,job", "c", \

@@ -27,16 +27,16 @@ struct kafka_settings {
 typedef int (*kafka_sink)(void *to, uint64_t offset, const char *message, size_t bytes,
                           struct err *e);
 
-/* Errors: UNAVAILABLE: no broker has answered in time; NOINPUT: there is no such topic; DENIED; DATA:
- * messages are gone. */
+/* Errors: UNAVAILABLE: no broker has answered in time; NOINPUT: there is no such topic; DENIED;
+ * DATA: messages are gone. */
 struct kafka_ops {
     /* Partitions are numbered from 0. cluster: its id, empty for brokers that tell none. */
     int (*partitions)(struct kafka *k, uint32_t *count, char cluster[POSITION_MARK], struct err *e);
     /* low: the first offset that is kept; high: past the last committed one. */
     int (*bounds)(struct kafka *k, uint32_t partition, uint64_t *low, uint64_t *high,
                   struct err *e);
-    /* Finds the first offset whose message is not older than `ms` since 1970; KAFKA_NO_OFFSET: there
-     * is none. */
+    /* Finds the first offset whose message is not older than `ms` since 1970; KAFKA_NO_OFFSET:
+     * there is none. */
     int (*at_time)(struct kafka *k, uint32_t partition, uint64_t ms, uint64_t *offset,
                    struct err *e);
     /* Hands the messages of offsets from `from` up to and without `until` to the sink. */
@@ -47,9 +47,10 @@ struct kafka_ops {
 
 /* Makes a client; no broker is asked yet. CONFIG: a setting. In the module libshoal_kafka.so it is
  * found by its name. */
+int kafka_library_open(const struct kafka_settings *s, const struct kafka_ops **ops,
+                       struct kafka **out, struct err *e);
 typedef int kafka_open_function(const struct kafka_settings *s, const struct kafka_ops **ops,
                                 struct kafka **out, struct err *e);
-kafka_open_function kafka_library_open;
 /* For tests: a model takes the place of the module; NULL: the module again. */
 void kafka_model_use(kafka_open_function *open);
 

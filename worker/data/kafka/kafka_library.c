@@ -1,5 +1,5 @@
-/* kafka_library.c: the operations of kafka.h over librdkafka's simple consumer, which joins no group
- * and commits nothing: the positions are the coordinator's. It is a shared object, so that
+/* kafka_library.c: the operations of kafka.h over librdkafka's simple consumer, which joins no
+ * group and commits nothing: the positions are the coordinator's. It is a shared object, so that
  * shoal-worker does not link the library.
  *
  * The library retries by itself and reports what it meets through error_said, which runs inside of
