@@ -1,6 +1,6 @@
 /* taken_names.h: the list of files and objects that the tables have learnt, and the positions of
- * streams: its record, adding names and looking them up. taken.h says when a list is begun, told and
- * over. Thread: the coordinator's loop. */
+ * streams: its record, adding names and looking them up. taken.h says when a list is begun, told
+ * and over. Thread: the coordinator's loop. */
 #ifndef SERVER_COORD_WORK_TAKEN_NAMES_H
 #define SERVER_COORD_WORK_TAKEN_NAMES_H
 
