@@ -129,6 +129,8 @@ static void objects_print(const struct json *o)
     if (listed >= 0)
         printf("; %.0f more listed, %.0f s ago", json_as_number(json_get(o, "coming"), 0), listed);
     putchar('\n');
+    if (!json_absent(json_get(o, "behind")))
+        printf("  streams: %.0f messages behind\n", json_as_number(json_get(o, "behind"), 0));
 }
 
 /* "checkpoint 000007: 35 s old, 1.2 GB": the state to which the loss of a disk would lead back. */

@@ -91,8 +91,8 @@ int config_enum_or(const struct config *c, const char *path, int fallback);
 /* The name of the choice, of an enum that is present. */
 const char *config_word(const struct config *c, const char *path);
 /* The items of a list. An absent list is its fallback, "400, 400", or empty. Among the items {cmd:
- * C} is "cmd:C", and {object: {list: L, open: O}} is "object:L" CONFIG_UNIT "O". The items are
- * copies; the caller frees them with config_list_free. */
+ * C} is "cmd:C", {kafka: T} is "kafka:T", and {object: {list: L, open: O}} is "object:L"
+ * CONFIG_UNIT "O". The items are copies; the caller frees them with config_list_free. */
 #define CONFIG_UNIT "\x1f"
 int config_list(const struct config *c, const char *path, struct string_list *out);
 /* An item as errors, logs and reports show it: "{cmd}", "{object}", or the item itself where it is

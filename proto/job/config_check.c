@@ -219,7 +219,7 @@ static size_t under_a_list(const struct config_key *spec, const char *path)
 /* True for the forms that may follow the name of a list of inputs. */
 static bool is_element(const char *rest)
 {
-    static const char *const forms[] = {"", ".cmd", ".object.list", ".object.open"};
+    static const char *const forms[] = {"", ".cmd", ".kafka", ".object.list", ".object.open"};
     if (strncmp(rest, "[]", 2) == 0)
         rest += 2;
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)

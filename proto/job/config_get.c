@@ -223,11 +223,11 @@ static int list_item(const struct config *c, const char *path, struct string_lis
 {
     const struct entry *n = config_entry_find(c, path);
     const char *command = text_below(c, path, "cmd"), *list = text_below(c, path, "object.list"),
-               *open = text_below(c, path, "object.open");
+               *open = text_below(c, path, "object.open"), *topic = text_below(c, path, "kafka");
     if (n != NULL)
         return n->value == NULL ? 0 : config_list_add(out, n->value);
     bool object = list != NULL || open != NULL;
-    if (command == NULL && !object)
+    if (command == NULL && topic == NULL && !object)
         return 0;
     list = text_or(list, "");
     open = text_or(open, "");
@@ -235,12 +235,14 @@ static int list_item(const struct config *c, const char *path, struct string_lis
     if (object)
         bytes += strlen(list) + strlen(open);
     else
-        bytes += strlen(command);
+        bytes += strlen(topic != NULL ? topic : command);
     char *item = malloc(bytes);
     if (item == NULL)
         return SHOAL_E_NOMEM;
     if (object)
         (void)snprintf(item, bytes, "object:%s" CONFIG_UNIT "%s", list, open);
+    else if (topic != NULL)
+        (void)snprintf(item, bytes, "kafka:%s", topic);
     else
         (void)snprintf(item, bytes, "cmd:%s", command);
     int rc = config_list_add(out, item);

@@ -450,6 +450,9 @@ void job_free(struct job *j)
         free(j->data.objects.of[s].open);
     }
     free(j->data.head);
+    free(j->data.kafka.brokers);
+    free(j->data.kafka.topic);
+    free(j->data.kafka.config);
     for (size_t i = 0; i < j->table_count && j->table != NULL; i++) {
         config_list_free(&j->table[i].fields);
         free(j->table[i].rule);

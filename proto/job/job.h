@@ -156,6 +156,8 @@ struct job_span {
 #define JOB_LANES 2u  /* of a job that waits to be told, and places of a worker that says none */
 #define JOB_SPLITS 3u /* indexed by enum wire_split: data.train, data.valid, data.test */
 
+enum kafka_from { KAFKA_EARLIEST, KAFKA_LATEST, KAFKA_TIME };
+
 struct job {
     char name[LIMIT_NAME];
     char space[LIMIT_NAME]; /* by default the job's name */
@@ -179,6 +181,17 @@ struct job {
             /* the tables have learnt no objects except those that their record names */
             bool all_new;
         } objects;
+        /* A topic of Kafka: its ranges of messages are objects of data.train, behind the files that
+         * data.train names. */
+        struct {
+            bool on;
+            /* owned; config: a file of librdkafka's properties; NULL: none */
+            char *brokers, *topic, *config;
+            enum kafka_from from; /* where a partition begins that is not known */
+            /* seconds since 1970; from_s: of KAFKA_TIME; until_s: 0: the log has no end */
+            uint32_t from_s, until_s;
+            uint32_t range; /* offsets of an object, at most */
+        } kafka;
         /* owned; objects: the first line of one, which is no part of the job file; may be NULL */
         char *head;
         /* columns by name or number; by default one, "0"; each of several labels is a task */

@@ -447,12 +447,15 @@ static const char *stream_in(const struct string_list *list)
     return NULL;
 }
 
+#define KAFKA_TRIES 100u   /* a cluster that is away for hours ends no job */
+#define KAFKA_GROW_MS 5000 /* ranges are complete at once, so a list is cheap */
+
 /* Refuses settings that objects cannot follow. */
 static int objects_check(const struct config *c, const struct job *j, uint32_t split, struct err *e)
 {
     const char *key, *stream = stream_in(job_input(j, split, &key));
     bool files = j->data.objects.of[split].open == NULL;
-    if (files)
+    if (files && (split != 0 || !j->data.kafka.on))
         key = "data.objects";
     if (j->data.format == DATA_TFRECORD)
         return job_refuse(c, key, e,
@@ -489,7 +492,8 @@ static int split_objects(const struct config *c, struct job *j, uint32_t split, 
     if (commands && list->count > 1)
         return job_refuse(c, what, e,
                           ": {object: ..} stands alone: let its list command print all names");
-    files = files && list->count > 0 && (split == 0 || stream_in(list) == NULL);
+    files = (files && list->count > 0 && (split == 0 || stream_in(list) == NULL)) ||
+            (split == 0 && j->data.kafka.on);
     j->data.objects.of[split].on = commands || files;
     if (commands)
         rc = commands_take(c, j, split, e);
@@ -516,8 +520,11 @@ static int objects_take(const struct config *c, struct job *j, struct err *e)
     int rc = 0;
     j->data.objects.quiet_s = (uint32_t)(config_size(c, "data.objects.quiet") / 1000);
     j->data.objects.tries = (uint32_t)config_int(c, "data.objects.tries");
+    if (j->data.kafka.on && !config_has(c, "data.objects.tries"))
+        j->data.objects.tries = KAFKA_TRIES;
     j->data.objects.leave_out = config_enum(c, "data.objects.failed") != 0;
-    j->data.objects.grow_ms = (uint32_t)config_size_or(c, "data.objects.grow", 0);
+    j->data.objects.grow_ms =
+        (uint32_t)config_size_or(c, "data.objects.grow", j->data.kafka.on ? KAFKA_GROW_MS : 0);
     j->data.objects.all_new = config_bool(c, "data.objects.all_new");
     for (uint32_t split = 0; split < JOB_SPLITS && rc == 0; split++)
         rc = split_objects(c, j, split, files_meant(c, j, split), e);
@@ -615,6 +622,8 @@ int job_data_take(const struct config *c, struct job *j, struct err *e)
     int rc = delimiter_take(c, j, e);
     if (rc == 0)
         rc = cells_take(c, j, e);
+    if (rc == 0)
+        rc = job_kafka_take(c, j, e);
     if (rc == 0)
         rc = objects_take(c, j, e);
     if (rc == 0)

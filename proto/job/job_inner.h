@@ -9,6 +9,8 @@
 /* Returns CONFIG: "line N: PATH" and the formatted text, which begins with ": " or with a verb. */
 int job_refuse(const struct config *c, const char *path, struct err *e, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* Takes data.kafka and {kafka: ..} of data.train, before the objects. CONFIG. */
+int job_kafka_take(const struct config *c, struct job *j, struct err *e);
 /* A name of 1 to LIMIT_NAME - 1 bytes. fallback: NULL for a key that has one. CONFIG. */
 int job_name_take(const struct config *c, const char *path, const char *fallback,
                   char out[LIMIT_NAME], struct err *e);

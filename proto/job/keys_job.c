@@ -25,23 +25,40 @@ const struct config_key keys_job[] = {
      .text = "files, globs, `-` (standard input; in a file `'-'`), `{cmd: \"...\"}` (by workers "
              "started with "
              "`--allow-commands`; `shoal local` does), `{object: {list: \"...\", open: \"...\"}}` "
-             "([objects](#objects)); packed files and UTF-16 are read as they "
+             "([objects](#objects)), `{kafka: TOPIC}` ([Kafka](kafka.md)); packed files and UTF-16 "
+             "are read as they "
              "are ([files](#files-as-they-are))"},
     {"data.objects", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
      .text = "each file is an object, opened by the worker that trains or scores it. "
              "[Objects](#objects)"},
     {"data.objects.quiet", CONFIG_SIZE, 1000, 8.64e7, NULL, .unit = "ms", .fallback = "60000",
      .otherwise = "60s", .text = "a command that gives no byte for so long has failed"},
-    {"data.objects.tries", CONFIG_INT, 1, 100, NULL, .fallback = "3",
-     .text = "of a command, with pauses of 1 s, 2 s, 4 s, .."},
+    {"data.objects.tries", CONFIG_INT, 1, 100, NULL, .fallback = "3", .otherwise = "3; Kafka: 100",
+     .text = "of a command, or to read a range of a topic, with pauses of 1 s, 2 s, .. 60 s"},
     {"data.objects.failed", CONFIG_ENUM, 0, 0, "stop|leave_out", .fallback = "stop",
      .text = "what an object does that cannot be read: stop the job, or be left out, and counted"},
-    {"data.objects.grow", CONFIG_SIZE, 1000, 8.64e7, NULL, .unit = "ms", .otherwise = "never",
+    {"data.objects.grow", CONFIG_SIZE, 1000, 8.64e7, NULL, .unit = "ms",
+     .otherwise = "never; with Kafka 5s",
      .text = "the log is listed again so often; what came is trained, and the job has no end. "
              "[A log that grows](#a-log-that-grows)"},
     {"data.objects.all_new", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
      .text = "said by hand where tables do not know what they have learnt: none of what "
              "`data.train` lists, but for what they know of"},
+    {"data.kafka.brokers", CONFIG_STRING, 0, 0, NULL, .fallback = "",
+     .otherwise = "with `{kafka: ..}` must be given", .values = "HOST:PORT, with commas",
+     .text = "some brokers of the cluster; they name the others. [Kafka](kafka.md)"},
+    {"data.kafka.config", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "none",
+     .values = "file on each worker's machine",
+     .text = "librdkafka's properties for TLS and SASL, `NAME=VALUE` a line. "
+             "[Secrets](kafka.md#a-cluster-that-asks-for-names)"},
+    {"data.kafka.from", CONFIG_STRING, 0, 0, NULL, .fallback = "earliest",
+     .values = "earliest, latest or a time",
+     .text = "where a partition begins that the tables have not learnt of; a time as in "
+             "`replay.from`"},
+    {"data.kafka.until", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "never",
+     .values = "time", .text = "the job ends once it has learnt the messages before this time"},
+    {"data.kafka.range", CONFIG_INT, 1, 16777216, NULL, .fallback = "65536",
+     .text = "offsets of a task's object, at most"},
     {"data.valid", CONFIG_LIST, 0, 0, NULL, .otherwise = "none", .values = "file or list",
      .text = "scored after each epoch"},
     {"data.test", CONFIG_LIST, 0, 0, NULL, .otherwise = "none", .values = "file or list",

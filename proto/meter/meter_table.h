@@ -216,6 +216,10 @@
       "Batches that a held lane is behind the lane that is furthest on") \
     X(TASKS, GAUGE, "shoal_job_tasks", "", "space,job,state", "c", \
       "Tasks of the epoch, state: planned, given, done") \
+    X(STREAM_BEHIND, GAUGE, "shoal_job_stream_behind_messages", "messages", "space,job,stream", \
+      "c", \
+      "Kafka: offsets that no round has taken, of the first 64 partitions; stream: other: of the " \
+      "rest") \
     X(WORKERS, GAUGE, "shoal_job_workers", "", "space,job", "c", \
       "Workers of the job") \
     X(WORKERS_WANTED, GAUGE, "shoal_job_workers_wanted", "", "space,job", "c", \

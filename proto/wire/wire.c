@@ -274,6 +274,17 @@ static int request_frames_check(const struct msg *m, const struct wire *w, struc
     }
 }
 
+static int taken_frame_check(const struct msg *m, const struct wire_TAKEN_reply *q, struct err *e)
+{
+    size_t items = q->count * sizeof(struct nameset_item);
+    if (q->count > NAMESET_MAX || q->positions > POSITIONS_TEXT_MAX ||
+        m->frame[1].bytes != items + q->positions)
+        return err_set(e, SHOAL_E_MALFORMED,
+                       "%u names and %u bytes of positions in a frame of %zu bytes", q->count,
+                       q->positions, m->frame[1].bytes);
+    return 0;
+}
+
 static int reply_frames_check(const struct msg *m, const struct wire *w, struct err *e)
 {
     switch (w->type) {
@@ -285,6 +296,8 @@ static int reply_frames_check(const struct msg *m, const struct wire *w, struct 
     case WIRE_TYPE_PULL:
         return rows_frames_check(m, w->u.PULL_reply.key_count, w->u.PULL_reply.width,
                                  w->u.PULL_reply.values, e);
+    case WIRE_TYPE_TAKEN:
+        return taken_frame_check(m, &w->u.TAKEN_reply, e);
     case WIRE_TYPE_PUSH:
         return rows_frames_check(m, w->u.PUSH_reply.key_count, w->u.PUSH_reply.width,
                                  w->u.PUSH_reply.values, e);

@@ -26,6 +26,7 @@
 #include "proto/base/limits.h"
 #include "proto/base/msg.h"
 #include "proto/base/nameset.h"
+#include "proto/base/positions.h"
 #include "proto/base/table_set.h"
 #include "proto/job/schema.h"
 
@@ -621,16 +622,19 @@ struct wire_window {
  * many lines as fit, of objects whose names are not among TAKEN's; count may be 0. gone: bytes
  * behind the head in frame 2, with a bit for each of TAKEN's names, in their order; set: the store
  * no longer lists it. The worker omits these bits while there is plenty of room for names.
- * fail_status: the listing failed. */
+ * fail_status: the listing failed. frame 3: of a log with streams, positions (positions.h) of all
+ * of them, from where the job goes on to where the stream ends now. last: the log has an end, and
+ * all objects up to it are listed or taken. */
 #define WIRE_OBJECTS(U32, U64, I32, F32, F64, B, STR) \
     U64(pass) U32(count) B(due) B(listed) U64(token) I32(fail_status) \
-    STR(fail_text, ERR_TEXT_MAX) U32(split) U32(gone)
+    STR(fail_text, ERR_TEXT_MAX) U32(split) U32(gone) B(last)
 #define WIRE_OBJECTS_REPLY(U32, U64, I32, F32, F64, B, STR) U32(count) B(list) U64(token)
 /* For a log that grows, before it is listed: the names (nameset.h) of objects that the tables have
- * learnt. digest: nameset_digest of the names that the worker has. Reply frame 1: struct
- * nameset_item (count); none where the worker's names are the same. */
+ * learnt. digest: of the names that the worker has, nameset_digest ^ positions_digest. Reply frame
+ * 1: struct nameset_item (count), then the text of positions (positions.h), of so many bytes;
+ * nothing where the worker's digest is the same. */
 #define WIRE_TAKEN(U32, U64, I32, F32, F64, B, STR) U64(pass) U64(digest)
-#define WIRE_TAKEN_REPLY(U32, U64, I32, F32, F64, B, STR) U32(count) U64(digest)
+#define WIRE_TAKEN_REPLY(U32, U64, I32, F32, F64, B, STR) U32(count) U64(digest) U32(positions)
 /* The names of the files of data.train, sent before INDEX_DONE or WINDOWS. frame 1: struct
  * nameset_item (count). unknown: a part of the input is a stream, which has no name. */
 #define WIRE_FILES(U32, U64, I32, F32, F64, B, STR) U64(pass) U32(count) B(unknown)
@@ -1006,7 +1010,7 @@ enum wire_moves { WIRE_MOVES_REBALANCE = 1, WIRE_MOVES_DRAIN, WIRE_MOVES_STOP, W
     X(DROP, 47, 0, 0)                                                                              \
     X(KEYLIST, 48, 1, 0)                                                                           \
     X(WINDOWS, 49, 1, 0)                                                                           \
-    X(OBJECTS, 50, 2, 1)                                                                           \
+    X(OBJECTS, 50, 3, 1)                                                                           \
     X(OBJECT_DONE, 51, 1, 0)                                                                       \
     X(FENCES, 52, 1, 0)                                                                            \
     X(PROFILE, 53, 1, 0)                                                                           \
@@ -1064,7 +1068,6 @@ enum wire_moves { WIRE_MOVES_REBALANCE = 1, WIRE_MOVES_DRAIN, WIRE_MOVES_STOP, W
     X(TABLE_GET, 1, field_rule_count, sizeof(struct field_rule), LIMIT_FIELDS)                     \
     X(MAP_GET, 1, tablet_count, 2, LIMIT_FLEET_TABLETS)                                            \
     X(MAP_HELD, 1, tablet_count, 2, LIMIT_FLEET_TABLETS)                                           \
-    X(TAKEN, 1, count, sizeof(struct nameset_item), NAMESET_MAX)                                   \
     X(DIGEST, 1, tablet_count, 8, LIMIT_TABLETS)                                                   \
     X(HEAT, 1, tablet_count, sizeof(struct wire_heat), LIMIT_TABLETS)                              \
     X(NAMED, 1, count, sizeof(struct wire_named), WIRE_NAMED_MAX)                                  \

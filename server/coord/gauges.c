@@ -17,6 +17,7 @@
 #include "server/coord/keep/checkpoint.h"
 #include "server/coord/keep/checkpoint_keep.h"
 #include "server/coord/work/amount.h"
+#include "server/coord/work/grow.h"
 #include "server/coord/work/ring_job.h"
 #include "server/coord/work/stall.h"
 #include "server/coord/work/task.h"
@@ -27,6 +28,7 @@
 
 #define NS 1e-9
 #define PROBLEMS_PUT 64u /* series of problems, at most */
+#define STREAMS_PUT 64u  /* series of streams of a job, and one for the rest */
 
 _Static_assert(COORD_REASONS == METER_REASONS, "each count has a name");
 
@@ -246,6 +248,23 @@ static void checkpoints_put(const struct coord_job *j, struct meter_sheet *out)
     meter_put(out, CHECKPOINT_SECONDS, r->held_seconds, space, name, "held", NULL);
 }
 
+/* Streams of a log that grows. */
+static void streams_put(const struct coord_job *j, struct meter_sheet *out)
+{
+    const char *space = j->spec.space, *name = j->spec.name;
+    const struct positions *p = &j->grow->streams;
+    double rest = 0;
+    for (uint32_t i = 0; coord_grow_on(j) && i < p->count; i++) {
+        double behind = (double)coord_grow_behind(j, &p->of[i]);
+        if (i < STREAMS_PUT)
+            meter_put(out, STREAM_BEHIND, behind, space, name, p->of[i].stream, NULL);
+        else
+            rest += behind;
+    }
+    if (coord_grow_on(j) && p->count > STREAMS_PUT)
+        meter_put(out, STREAM_BEHIND, rest, space, name, "other", NULL);
+}
+
 /* w: the sums of all workers. */
 static void ring_put(const struct coord_job *j, const struct wire_WORKER_BEAT *w,
                      struct meter_sheet *out)
@@ -307,6 +326,7 @@ static void job_put(const struct coord_job *j, struct meter_sheet *out)
     quality_put(j, out);
     checkpoints_put(j, out);
     workers_put(j, out);
+    streams_put(j, out);
 }
 
 void coord_gauges_put(struct coord *c, struct meter_sheet *out)

@@ -29,6 +29,7 @@
 #include "proto/job/job.h"
 #include "proto/wire/wire.h"
 #include "server/coord/job/slot.h"
+#include "server/coord/work/taken_names.h"
 #include "server/shard/shard.h"
 #include "tests/lib/dense_case.h"
 #include "tests/lib/server_fake.h"
@@ -38,6 +39,7 @@
 #include "tests/lib/sim_hostile.h"
 #include "tests/lib/sim_ill.h"
 #include "tests/lib/sim_oracle.h"
+#include "tests/lib/topic.h"
 #include "tests/lib/worker_files.h"
 
 #include <check.h>
@@ -103,6 +105,7 @@ static void parts_make(const char *data, size_t bytes)
 static void file_make(const char *name, uint32_t rows, uint32_t seed, bool count)
 {
     static char data[1 << 16];
+    char bare_name[32];
     struct rng r = rng_of(seed, 0, 0);
     size_t at = (size_t)snprintf(data, sizeof data, "label,a,b,t\n");
     for (uint32_t i = 0; i < rows; i++) {
@@ -116,6 +119,9 @@ static void file_make(const char *name, uint32_t rows, uint32_t seed, bool count
         }
     }
     worker_write(name, data, at);
+    const char *bare = strchr(data, '\n') + 1; /* without the header */
+    (void)snprintf(bare_name, sizeof bare_name, "bare-%s", name);
+    worker_write(bare_name, bare, at - (size_t)(bare - data));
     if (count)
         parts_make(data, at);
 }
@@ -176,6 +182,11 @@ static const struct kind kinds[] = {
      DURABLE_JOURNAL, "", "", NULL, NULL, false},
     {"ring_async", "{kind: dcnv2, hidden: [4], cross_layers: 1, norm: batch}", "async", RING,
      DURABLE_JOURNAL, "", "", NULL, NULL, false},
+    {"stream_ssp", "{kind: probe}", "ssp", "", DURABLE_JOURNAL,
+     ", header: false, columns: [{name: label, type: label}, {name: a}, {name: b}, {name: t, type: "
+     "skip}]"
+     ", kafka: {brokers: model, range: 17}, objects: {grow: 1s}",
+     "", NULL, NULL, false},
 };
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
@@ -206,12 +217,24 @@ static bool is_packed(const struct kind *k)
     return strncmp(k->name, "packed", 6) == 0;
 }
 
+static bool streams(const struct kind *k)
+{
+    return strstr(k->data, "kafka") != NULL;
+}
+
+/* The names of objects draw rows, so they are relative. */
+static const char *input_of(const struct kind *k, const char *name, const char *parts)
+{
+    if (streams(k))
+        return strcmp(name, "train.csv") == 0 ? "{kafka: clicks}" : worker_path("bare-valid.csv");
+    return strstr(k->data, "objects") != NULL ? parts : worker_path(name);
+}
+
 /* Makes the job; the counts of probes do not depend on eps. */
 static void job_make(const struct kind *k, bool second)
 {
     static const char *const names[] = {"memory", "journal", "fsync"};
-    bool probe = is_probe(k), objects = strstr(k->data, "objects") != NULL,
-         still = rings(k) && strcmp(k->mode, "async") == 0;
+    bool probe = is_probe(k), still = rings(k) && strcmp(k->mode, "async") == 0;
     uint32_t ahead = strncmp(k->name, "ahead", 5) == 0 ? 5 : 2;
     snprintf(
         yaml, sizeof yaml,
@@ -228,9 +251,8 @@ static void job_make(const struct kind *k, bool second)
         "coordinator: {lease: 1s}\n"
         "net: {resend: 100ms%s}\n"
         "%s%s",
-        objects ? "part-*.csv" : worker_path("train.csv"), /* names of objects draw rows */
-        objects ? "part-*.csv" : worker_path("valid.csv"), worker_path("cache"), k->data,
-        is_packed(k) ? 8u : 2u,
+        input_of(k, "train.csv", "part-*.csv"), input_of(k, "valid.csv", "part-*.csv"),
+        worker_path("cache"), k->data, is_packed(k) ? 8u : 2u,
         probe   ? "zero"
         : still ? "uniform, scale: 1"
                 : "uniform",
@@ -307,6 +329,62 @@ static void parts_give(void)
         part_move(parts++, "held", "part");
 }
 
+/* ---- a topic that grows ---------------------------------------------------------------------- */
+
+#define TOPIC_CHUNK (ROWS / 4)
+static uint64_t topic_high[TOPIC_PARTITIONS]; /* offsets given */
+static uint32_t topic_rows;                   /* lines given, of ROWS */
+
+/* Gives a chunk of the lines. Some offsets have no message, as after an aborted transaction. */
+static void topic_more(void)
+{
+    char line[128];
+    FILE *f = fopen(worker_path("bare-train.csv"), "r");
+    ck_assert_ptr_nonnull(f);
+    for (uint32_t i = 0; i < topic_rows + TOPIC_CHUNK; i++) {
+        ck_assert_ptr_nonnull(fgets(line, sizeof line, f));
+        if (i < topic_rows)
+            continue;
+        uint32_t p = i % 3;
+        line[strcspn(line, "\n")] = '\0';
+        for (uint32_t hole = 0; hole < (i % 7 == 0); hole++, topic_high[p]++)
+            topic_put(p, NULL, 0);
+        topic_put(p, line, 0);
+        topic_high[p]++;
+    }
+    topic_rows += TOPIC_CHUNK;
+    (void)fclose(f);
+}
+
+static void topic_begin(void)
+{
+    topic_open(3);
+    memset(topic_high, 0, sizeof topic_high);
+    topic_rows = 0;
+    topic_more();
+}
+
+static bool topic_learnt(const struct coord_job *j)
+{
+    const struct positions *is = &coord_taken_names(j)->positions;
+    bool all = is->count == 3;
+    for (uint32_t i = 0; all && i < is->count; i++)
+        all = is->of[i].to == topic_high[i];
+    return all;
+}
+
+/* As log_grow. */
+static void topic_step(void)
+{
+    struct coord *c = cluster.coord;
+    if (c == NULL || c->slot[0].at.phase != PHASE_GROW || !topic_learnt(&c->slot[0]))
+        return;
+    if (topic_rows < ROWS)
+        topic_more();
+    else
+        (void)coord_stop_order(&c->slot[0], 1);
+}
+
 /* All existing objects have been learnt: one more comes, and after the last one the job is to
  * end. */
 static void log_grow(void)
@@ -373,7 +451,9 @@ static bool job_run(const struct run *p, uint64_t until_ns)
         over = cluster_run(&cluster, at);
         if (!over)
             sim_ill_look(&cluster, p->who, &tallies[p->kind - kinds].ill);
-        if (grows(p->kind))
+        if (streams(p->kind))
+            topic_step();
+        else if (grows(p->kind))
             log_grow();
     }
     return over || cluster_run(&cluster, until_ns);
@@ -797,7 +877,9 @@ static uint64_t play(const struct kind *k, uint64_t seed)
     plan(&p, k, seed);
     ck_assert_int_eq(mkdir(p.dir, 0700), 0);
     job_make(k, false);
-    if (grows(k))
+    if (streams(k))
+        topic_begin();
+    else if (grows(k))
         parts_hold();
     cluster_start(&cluster, &p.options, backend);
     oracle_watch(&cluster, p.who);
@@ -809,7 +891,9 @@ static uint64_t play(const struct kind *k, uint64_t seed)
         folder_keep(&p);
     job_suffers(&p);
     p.ended = !job_check(&p, 0);
-    if (grows(k))
+    if (streams(k))
+        topic_close();
+    else if (grows(k))
         parts_give();
     if (p.link != LINK_END && !p.ended) {
         second_job(&p);

@@ -42,6 +42,7 @@ ROOMS = {
     "server/coord/page": "proto/base",
     "server": f"server/shard server/coord server/coord/page server/coord/figures server/coord/keep server/coord/fleet server/coord/store proto/wire proto/net proto/http proto/meter {BELOW}",
     "worker/data": f"dense/model dense proto/wire {BELOW}",
+    "worker/data/kafka": f"worker/data {BELOW}",
     "worker/ring": f"embedding/rows proto/wire {BELOW}",
     "worker/train": f"worker/ring worker/data dense/model dense proto/wire proto/metric proto/meter {BELOW}",
     "worker": f"worker/train worker/data dense/model dense proto/wire proto/metric proto/net proto/http proto/meter {BELOW}",
@@ -71,6 +72,7 @@ DOORS = {
     r"microhttpd\.h": r"proto/http/http\.c",
     r"rocksdb/c\.h": r"embedding/store/store_rocks\.c|server/coord/store/store_disk\.c",
     r"zookeeper/.*": r"server/coord/zookeeper/",
+    r"librdkafka/.*": r"worker/data/kafka/",
     r"cblas.*|openblas.*": r"dense/cpu/",
     r"cuda.*|cublas.*|cub/.*": r"dense/cuda/",
     r"isa-l\.h": r"worker/data/decode_gzip\.c",
@@ -82,7 +84,7 @@ DOORS = {
     r"ncurses\.h": r"deploy/cli/top_screen\.c",
     r"yaml\.h": r"proto/job/config\.c",
     r"check\.h": r"tests/",
-    r"dlfcn\.h": r"(dense/(backend|library)|embedding/store/rocks_crc32c|proto/base/module|server/coord_stand)\.c",
+    r"dlfcn\.h": r"(dense/(backend|library)|embedding/store/rocks_crc32c|proto/base/module|server/coord_stand|worker/data/kafka)\.c",
     r"pthread\.h": r"server/server_thread\.[ch]|proto/net/|proto/http/|server/coord/store/store_zookeeper\.c|proto/base/msg\.c|worker/data/(source|groups)\.c|dense/cuda/device_host_memory\.c",
 }
 # So has the disk: what makes, syncs, renames and removes is called there alone, so that a test can put a bad disk under it.

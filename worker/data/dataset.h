@@ -18,6 +18,7 @@
 #include "proto/base/env.h"
 #include "proto/base/err.h"
 #include "proto/base/nameset.h"
+#include "proto/base/positions.h"
 #include "proto/job/job.h"
 #include "proto/wire/wire.h"
 #include "worker/data/batch.h"
@@ -55,9 +56,13 @@ struct dataset_listed {
     char *head;
     uint8_t *gone;
     uint32_t gone_bytes;
+    struct positions streams; /* of a topic, from where the job goes on to the end now */
+    bool last;                /* the log has an end, and no object before it is left to be listed */
 };
-int dataset_objects_again(const struct job *job, const struct nameset *taken, bool first,
-                          struct dataset_listed *out, struct err *e);
+/* positions: of the topic, whose ranges are listed once no file is left. */
+int dataset_objects_again(const struct job *job, const struct nameset *taken,
+                          const struct positions *positions, bool first, struct dataset_listed *out,
+                          struct err *e);
 void dataset_listed_free(struct dataset_listed *l);
 /* Names of the files of the dataset; the caller owns them. *unknown: one is a stream, which has no
  * name, or files are joined. NULL: no memory. */

@@ -5,6 +5,7 @@
 #include "proto/base/assert.h"
 #include "proto/job/config.h"
 #include "proto/wire/wire.h"
+#include "worker/data/kafka.h"
 #include "worker/data/object.h"
 
 #include <stdlib.h>
@@ -140,17 +141,43 @@ void dataset_listed_free(struct dataset_listed *l)
     config_list_free(&l->lines);
     free(l->head);
     free(l->gone);
+    positions_close(&l->streams);
     *l = (struct dataset_listed){.head = NULL};
 }
 
-int dataset_objects_again(const struct job *job, const struct nameset *taken, bool first,
-                          struct dataset_listed *out, struct err *e)
+/* Adds the ranges of the topic, behind the archive's files. */
+static int topic_list(const struct job *job, const struct positions *known,
+                      struct dataset_listed *out, struct err *e)
+{
+    struct kafka_listed got;
+    bool files = out->lines.count > 0;
+    int rc = kafka_list(job, known, &got, e);
+    if (rc != 0)
+        return rc;
+    out->streams = got.streams;
+    out->last = got.last && !files;
+    if (files) {
+        config_list_free(&got.lines);
+        return 0;
+    }
+    config_list_free(&out->lines);
+    out->lines = got.lines;
+    return 0;
+}
+
+int dataset_objects_again(const struct job *job, const struct nameset *taken,
+                          const struct positions *positions, bool first, struct dataset_listed *out,
+                          struct err *e)
 {
     struct cache cache;
     *out = (struct dataset_listed){.head = NULL};
     int rc = cache_init(&cache, job->data.cache, e);
     if (rc == 0)
         rc = object_list_again(job, taken, &out->lines, &out->gone, &out->gone_bytes, e);
+    if (rc == 0 && job->data.kafka.on)
+        rc = topic_list(job, positions, out, e);
+    if (rc != 0)
+        dataset_listed_free(out);
     if (rc != 0 || !first || out->lines.count == 0 || format_of(job->data.format)->columns != NULL)
         return rc;
     rc = objects_head(job, &out->lines, &cache, &out->head, e);

@@ -232,6 +232,7 @@ void inputs_close(struct inputs *s)
     dataset_listed_free(&s->got);
     free(s->profile);
     nameset_close(&s->taken);
+    positions_close(&s->positions);
     memset(s, 0, sizeof *s);
 }
 
@@ -243,8 +244,8 @@ static void list_run(struct env_work *w) /* on a thread of the pool */
     bool grows = s->listed == WIRE_TRAIN && s->job->data.objects.grow_ms > 0;
     s->list_error = (struct err){.code = 0};
     if (grows)
-        s->list_status = dataset_objects_again(s->job, &s->taken, s->job->data.head == NULL,
-                                               &s->got, &s->list_error);
+        s->list_status = dataset_objects_again(s->job, &s->taken, &s->positions,
+                                               s->job->data.head == NULL, &s->got, &s->list_error);
     else
         s->list_status =
             dataset_objects(s->job, s->listed, &s->got.lines, &s->got.head, &s->list_error);

@@ -31,7 +31,8 @@ struct inputs {
     struct dataset_listed got; /* owned: lines of all objects, once listed */
     /* owned; growing log: names that are left out; not changed while it is listed */
     struct nameset taken;
-    bool known;    /* growing log: there was a list */
+    struct positions positions; /* owned; the same for the streams of a topic */
+    bool known;                 /* growing log: there was a list */
     char *profile; /* owned; profile of data.train (profile.h) as text; NULL: there is none yet */
 };
 

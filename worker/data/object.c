@@ -12,6 +12,7 @@
 #include "worker/data/command.h"
 #include "worker/data/dated.h"
 #include "worker/data/events.h"
+#include "worker/data/kafka.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -35,19 +36,27 @@ struct attempt {
     void *context;
     const char *name;
     uint32_t tries;
+    bool (*passes)(int rc);
 };
 
-/* True for errors that a retry may cure; a lack of disk space or memory here remains. */
-static bool passes(int rc)
+/* True for errors of a command that a retry may cure; a lack of disk space or memory here
+ * remains. */
+static bool command_passes(int rc)
 {
     return rc != SHOAL_E_CANTCREATE && rc != SHOAL_E_NOMEM && rc != SHOAL_E_DENIED;
+}
+
+/* The same of a topic: what is gone does not come again. */
+static bool kafka_passes(int rc)
+{
+    return rc == SHOAL_E_UNAVAILABLE;
 }
 
 static int attempt(const struct attempt *a, struct err *e)
 {
     for (uint32_t n = 1;; n++) {
         int rc = a->run(a->context, e);
-        if (rc == 0 || !passes(rc))
+        if (rc == 0 || !a->passes(rc))
             return rc;
         if (n >= a->tries && n > 1)
             return err_wrap(e, rc, "tried %u times", n);
@@ -200,7 +209,8 @@ static int commands_list(const struct job *job, uint32_t split, struct string_li
     (void)job_input(job, split, &l.what);
     if (l.text == NULL)
         return err_set(e, SHOAL_E_NOMEM, "%s: no memory for the list of objects", l.what);
-    int rc = attempt(&(struct attempt){listing_run, &l, l.what, job->data.objects.tries}, e);
+    int rc = attempt(
+        &(struct attempt){listing_run, &l, l.what, job->data.objects.tries, command_passes}, e);
     if (rc == 0)
         rc = listing_lines(&l, out, e);
     free(l.text);
@@ -309,6 +319,8 @@ static int all_list(const struct job *job, struct string_list *all, struct err *
     if (!files)
         rc = commands_list(job, WIRE_TRAIN, all, e);
     for (size_t i = 0; rc == 0 && files && i < job->data.train.count; i++) {
+        if (source_is_stream(job->data.train.item[i])) /* a topic, whose ranges kafka.h lists */
+            continue;
         const struct string_list one = {&job->data.train.item[i], 1};
         rc = source_names_any(&one, "data.train", all, e);
         if (rc == SHOAL_E_NOINPUT) /* no object exists yet */
@@ -353,8 +365,9 @@ int object_list_again(const struct job *job, const struct nameset *taken, struct
 
 struct fetch {
     const struct job *job;
-    const char *what, *open; /* the split's key and its command */
+    const char *what, *open; /* the split's key and its command; NULL: it is a range */
     const char *line;
+    struct position range;
     const struct cache *cache;
     struct source_file *file;
 };
@@ -368,6 +381,19 @@ static int fetch_add(void *to, const char *data, size_t bytes, struct err *e)
 {
     const struct fetch_sink *s = to;
     return cache_write(s->cache, s->fd, data, bytes, e);
+}
+
+/* Lets the source print the object. */
+static int fetch_text(struct fetch *f, const char *name, const char *shown,
+                      const struct fetch_sink *sink, uint64_t *raw, struct err *e)
+{
+    if (f->open == NULL)
+        return kafka_read(f->job, &f->range, fetch_add, (void *)(uintptr_t)sink, e);
+    return command_read(&(struct command){.text = f->open,
+                                          .argument = name,
+                                          .name = shown,
+                                          .quiet_s = f->job->data.objects.quiet_s},
+                        fetch_add, (void *)(uintptr_t)sink, raw, e);
 }
 
 /* Checks that an event file has its end and a matching index. */
@@ -400,11 +426,9 @@ static int fetch_run(void *context, struct err *e)
     if (rc != 0)
         return rc;
     struct fetch_sink sink = {f->cache, made.fd};
-    rc = command_read(&(struct command){.text = f->open,
-                                        .argument = name,
-                                        .name = shown,
-                                        .quiet_s = f->job->data.objects.quiet_s},
-                      fetch_add, &sink, &raw, e);
+    rc = fetch_text(f, name, shown, &sink, &raw, e);
+    if (rc != 0 && f->open == NULL)
+        (void)err_wrap(e, rc, "%s", shown);
     if (rc == 0 && size_of(f->line, &told) && told != raw)
         rc = err_set(e, SHOAL_E_DATA,
                      "%s: %" PRIu64 " bytes came, the list says %" PRIu64 "; it is not used", shown,
@@ -428,7 +452,8 @@ static int fetch(struct fetch *f, struct err *e)
 {
     struct source_file *file = f->file;
     struct stat st;
-    file->group = hash_bytes(f->open, strlen(f->open), object_salt(f->line));
+    const char *by = f->open != NULL ? f->open : f->job->data.kafka.topic;
+    file->group = hash_bytes(by, strlen(by), object_salt(f->line));
     file->identity = hash_bytes(f->line, strlen(f->line), file->group);
     int rc = 0;
     file->fd = cache_find(f->cache, file->group, file->identity, SUFFIX);
@@ -436,9 +461,16 @@ static int fetch(struct fetch *f, struct err *e)
         int lock = cache_lock(f->cache, file->group, file->identity, SUFFIX);
         file->fd = cache_find(f->cache, file->group, file->identity, SUFFIX);
         if (file->fd < 0)
-            rc = attempt(&(struct attempt){fetch_run, f, f->line, f->job->data.objects.tries}, e);
+            rc = attempt(&(struct attempt){fetch_run, f, f->line, f->job->data.objects.tries,
+                                           f->open != NULL ? command_passes : kafka_passes},
+                         e);
         if (lock >= 0)
             close(lock);
+    }
+    if (f->open == NULL && rc == SHOAL_E_UNAVAILABLE) {
+        rc = SHOAL_E_IO; /* data.objects.failed: leave_out is for messages that are gone */
+        if (e != NULL)
+            e->code = rc;
     }
     if (rc == 0 && fstat(file->fd, &st) != 0)
         rc = err_set(e, SHOAL_E_IO, "%s: %s", file->name, strerror(errno));
@@ -475,7 +507,8 @@ int object_open(const struct job *job, uint32_t split, const char *line, const s
         .job = job, .open = job->data.objects.of[split].open, .line = line, .cache = cache};
     (void)job_input(job, split, &f.what);
     *out = (struct source){0};
-    if (f.open == NULL)
+    bool range = split == WIRE_TRAIN && job->data.kafka.on && position_of(line, &f.range);
+    if (f.open == NULL && !range)
         return file_open(f.what, line, cache, out, e);
     int rc = line_check(line, f.what, e); /* the line came from the coordinator */
     if (rc != 0)
@@ -539,6 +572,7 @@ void object_clear(const struct job *job)
     bool fetched = false;
     for (uint32_t s = 0; s < JOB_SPLITS; s++)
         fetched |= job->data.objects.of[s].open != NULL;
+    fetched |= job->data.kafka.on;
     if (fetched && job->data.cache_max == 0 && cache_init(&cache, job->data.cache, NULL) == 0)
         cache_clear(&cache, SUFFIX);
 }

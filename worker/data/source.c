@@ -47,8 +47,7 @@ static int compare_names(const void *a, const void *b)
 static int expand(const char *item, const char *what, struct string_list *names, struct err *e)
 {
     struct stat st;
-    if (strcmp(item, "-") == 0 || strncmp(item, "cmd:", 4) == 0 ||
-        strncmp(item, "object:", 7) == 0 || stat(item, &st) == 0) {
+    if (source_no_path(item) || stat(item, &st) == 0) {
         if (config_list_add(names, item) != 0)
             return err_set(e, SHOAL_E_NOMEM, "%s: no memory for the list of files; free some",
                            what);

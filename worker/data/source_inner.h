@@ -21,6 +21,9 @@ int source_sink_add(void *to, const char *data, size_t bytes, struct err *e);
 const char *source_shown(const struct string_list *names, size_t i, const char *what,
                          char room[SOURCE_SHOWN]);
 
+/* True for an item of a job's list that names no path: standard input, a command, an object, a
+ * topic. */
+bool source_no_path(const char *item);
 /* Opens a regular file; *fd is the caller's, also on error unless it is -1. NOINPUT, DENIED, IO. */
 int source_plain_open(const char *name, int *fd, struct stat *st, struct err *e);
 /* Opens the text of a stream, which it spools at its first use; *fd is the caller's. Any thread. */

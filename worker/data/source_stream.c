@@ -14,10 +14,16 @@
 
 #define STREAMS_MAX 64u
 
+bool source_no_path(const char *item)
+{
+    return strcmp(item, "-") == 0 || strncmp(item, "cmd:", 4) == 0 ||
+           strncmp(item, "object:", 7) == 0 || strncmp(item, "kafka:", 6) == 0;
+}
+
 bool source_is_stream(const char *name)
 {
     struct stat st;
-    if (strcmp(name, "-") == 0 || strncmp(name, "cmd:", 4) == 0 || strncmp(name, "object:", 7) == 0)
+    if (source_no_path(name))
         return true;
     return stat(name, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
 }
@@ -49,6 +55,11 @@ static int stream_spool(const char *name, const char *shown, const struct cache 
     if (repeats(name)) {
         rc = command_read(&(struct command){.text = name + 4, .name = shown}, source_sink_add,
                           &sink, NULL, e);
+    } else if (strncmp(name, "kafka:", 6) == 0) {
+        rc = err_set(e, SHOAL_E_CONFIG,
+                     "%s: %s is a topic, which only a job that trains can read: name files", shown,
+                     name + 6);
+        begun = false;
     } else if (strcmp(name, "-") == 0) {
         rc = decode(&(struct decode_from){.fd = STDIN_FILENO, .name = "standard input"},
                     source_sink_add, &sink, NULL, e);

@@ -29,14 +29,37 @@ static uint32_t split_asked(const struct trainer *t)
     return t->state == WORKING ? WIRE_TRAIN : t->known;
 }
 
+/* Adds the frame of the positions. False: no memory. */
+static bool streams_add(struct msg *m, const struct positions *streams)
+{
+    size_t bytes;
+    char *text = positions_text(streams, &bytes);
+    void *frame = NULL;
+    if (text != NULL)
+        frame = msg_add(m, bytes);
+    if (frame != NULL && bytes > 0)
+        memcpy(frame, text, bytes);
+    free(text);
+    return frame != NULL;
+}
+
+/* The head that goes with a list. A coordinator that starts again before it has stored a list asks
+ * for one once more, of a worker that knows the head already. */
+static const char *head_of(const struct trainer *t)
+{
+    const char *head = t->inputs.got.head;
+    if (head == NULL && t->listed && t->state != WORKING)
+        head = t->job.data.head;
+    return head != NULL ? head : "";
+}
+
 /* Builds a question or, when the list is there, the answer for all workers. */
 static struct msg *objects_build(struct request *r)
 {
     struct trainer *t = container_of(r, struct trainer, objects);
     const struct dataset_listed *s = &t->inputs.got;
-    size_t bytes = 0, head = 0;
-    if (s->head != NULL)
-        head = strlen(s->head);
+    const char *line = head_of(t);
+    size_t bytes = 0, head = strlen(line);
     struct wire w;
     client_head(r, &w);
     w.u.OBJECTS.pass = t->host.pass;
@@ -45,6 +68,7 @@ static struct msg *objects_build(struct request *r)
     w.u.OBJECTS.listed = t->listed;
     w.u.OBJECTS.token = t->list_token;
     w.u.OBJECTS.gone = s->gone_bytes;
+    w.u.OBJECTS.last = s->last;
     if (t->listed) {
         w.u.OBJECTS.fail_status = t->inputs.list_status;
         (void)snprintf(w.u.OBJECTS.fail_text, ERR_TEXT_MAX, "%s", t->inputs.list_error.text);
@@ -59,13 +83,13 @@ static struct msg *objects_build(struct request *r)
     char *first = NULL;
     if (lines != NULL)
         first = msg_add(m, head + s->gone_bytes);
-    if (first == NULL) {
+    if (first == NULL || !streams_add(m, &s->streams)) {
         msg_free(m);
         return NULL;
     }
     (void)lines_put(&s->lines, lines);
     if (head > 0)
-        memcpy(first, s->head, head);
+        memcpy(first, line, head);
     if (s->gone_bytes > 0)
         memcpy(first + head, s->gone, s->gone_bytes);
     return m;
@@ -80,13 +104,34 @@ static void list_begin(struct trainer *t)
     trainer_wake(t);
 }
 
+static uint64_t taken_digest(const struct trainer *t)
+{
+    return nameset_digest(&t->inputs.taken) ^ positions_digest(&t->inputs.positions);
+}
+
+/* Takes what the tables have learnt from a reply. False: no memory, and nothing is known. */
+static bool taken_take(struct trainer *t, const struct wire_TAKEN_reply *q, const struct msg *m)
+{
+    struct nameset *names = &t->inputs.taken;
+    struct positions *positions = &t->inputs.positions;
+    const char *items = m->frame[1].data;
+    nameset_close(names);
+    positions_close(positions);
+    if (nameset_add_all(names, items, q->count) == 0 &&
+        positions_take(positions, items + q->count * sizeof *names->item, q->positions) == 0)
+        return true;
+    nameset_close(names);
+    positions_close(positions);
+    return false;
+}
+
 static struct msg *taken_build(struct request *r)
 {
     struct trainer *t = container_of(r, struct trainer, taken);
     struct wire w;
     client_head(r, &w);
     w.u.TAKEN.pass = t->host.pass;
-    w.u.TAKEN.digest = nameset_digest(&t->inputs.taken);
+    w.u.TAKEN.digest = taken_digest(t);
     return wire_encode(&w);
 }
 
@@ -94,7 +139,6 @@ static enum request_verdict taken_reply(struct request *r, const struct wire *w,
                                         const struct msg *m)
 {
     struct trainer *t = container_of(r, struct trainer, taken);
-    struct nameset *taken = &t->inputs.taken;
     if (w->status == SHOAL_E_UNAVAILABLE) {
         trainer_clear(t, true, 0, "");
         return REQUEST_DONE;
@@ -105,13 +149,8 @@ static enum request_verdict taken_reply(struct request *r, const struct wire *w,
         trainer_end(t, w->status, wire_error(w));
         return REQUEST_DONE;
     }
-    if (w->u.TAKEN_reply.digest != nameset_digest(taken)) {
-        nameset_close(taken);
-        if (nameset_add_all(taken, m->frame[1].data, w->u.TAKEN_reply.count) != 0) {
-            nameset_close(taken);
-            return REQUEST_LATER;
-        }
-    }
+    if (w->u.TAKEN_reply.digest != taken_digest(t) && !taken_take(t, &w->u.TAKEN_reply, m))
+        return REQUEST_LATER;
     list_begin(t);
     return REQUEST_DONE;
 }
@@ -177,8 +216,9 @@ void trainer_objects_list(struct trainer *t)
     t->listing = false;
     t->listed = split_asked(t) == WIRE_TRAIN && t->job.data.objects.grow_ms > 0;
     /* if there never was a list, the job file is wrong; a list that existed, here or at another
-     * worker, will come back */
-    bool was = t->state == WORKING || t->inputs.known;
+     * worker, will come back, as does a cluster that is away */
+    bool was = t->state == WORKING || t->inputs.known ||
+               (t->job.data.kafka.on && rc == SHOAL_E_UNAVAILABLE);
     if (rc != 0 && !(t->listed && was))
         trainer_end(t, rc, e.text);
     else

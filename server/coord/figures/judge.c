@@ -8,6 +8,7 @@
 #include "server/coord/core/phase.h"
 #include "server/coord/figures/trace.h"
 #include "server/coord/work/amount.h"
+#include "server/coord/work/grow.h"
 #include "server/coord/work/source.h"
 #include "server/coord/work/task.h"
 
@@ -175,7 +176,8 @@ void coord_judge_stop(struct coord_job *j)
 static bool time_over(const struct coord_job *j)
 {
     double most = j->spec.train.max_minutes * 60;
-    return (most > 0 && coord_phase_trained_s(j) >= most) || (j->stop.asked && coord_grow_on(j));
+    bool asked = j->stop.asked || j->grow->ended;
+    return (most > 0 && coord_phase_trained_s(j) >= most) || (asked && coord_grow_on(j));
 }
 
 static bool time_due(const struct coord_job *j)
@@ -316,6 +318,8 @@ const char *coord_judge_ended(const struct coord_job *j)
 {
     if (patience_over(j))
         return "early_stop";
+    if (coord_grow_on(j) && j->grow->ended)
+        return "until";
     double most = j->spec.train.max_minutes * 60;
     /* a job resumed from its end does not know that the end was asked for */
     if (coord_grow_on(j) && (j->stop.asked || most <= 0 || (double)j->at.train_ns * 1e-9 < most))

@@ -495,6 +495,7 @@ static bool step_grow(struct coord_job *j)
 {
     const struct coord_objects *o = &j->objects[WIRE_TRAIN];
     struct err e = {0};
+    (void)coord_grow_ended(j);
     if (coord_judge_over(j))
         return coord_taken_undo(j) && !end_waits(j) && training_ended(j);
     int rc = coord_grow_take(j, &e);

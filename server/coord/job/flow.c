@@ -282,6 +282,10 @@ static bool step_waiting(struct coord_job *j)
 
 static bool step_index(struct coord_job *j)
 {
+    if (coord_grow_ended(j))
+        return coord_end_fail(j, SHOAL_E_NOINPUT,
+                              "data.train has nothing up to data.kafka.until that the tables have "
+                              "not learnt: nothing is changed");
     for (uint32_t s = 0; s < 3; s++)
         if (j->at.split[s].used != 0 && j->at.split[s].known == 0)
             return false;

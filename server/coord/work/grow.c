@@ -7,7 +7,7 @@
 #include "proto/base/minmax.h"
 #include "proto/base/text.h"
 #include "server/coord/work/objects_index.h"
-#include "server/coord/work/taken_names.h"
+#include "server/coord/work/taken.h"
 #include "server/coord/work/times.h"
 
 #include <inttypes.h>
@@ -20,6 +20,7 @@
 void coord_grow_close(struct coord_grow *g)
 {
     coord_objects_close(&g->list);
+    positions_close(&g->streams);
     free(g->since);
     free(g->record);
     memset(g, 0, sizeof *g);
@@ -166,6 +167,43 @@ int coord_grow_load(struct coord_job *j, struct err *e)
 
 /* ---- a list ---------------------------------------------------------------------------------- */
 
+/* Takes the positions of all streams as the lister sees them. */
+static int streams_take(struct coord_job *j, const struct coord_ask *a, struct err *e)
+{
+    const struct frame *f = &a->m->frame[3];
+    struct coord_grow *g = j->grow;
+    int rc = positions_take(&g->streams, f->data, f->bytes);
+    if (rc == SHOAL_E_NOMEM)
+        return err_set(e, rc, "no memory for the positions of streams");
+    if (rc != 0 || (g->streams.count > 0 && !j->spec.data.kafka.on))
+        return err_set(e, SHOAL_E_MALFORMED, "the positions of streams in %zu bytes cannot be",
+                       f->bytes);
+    return coord_taken_streams(j, &g->streams, e);
+}
+
+/* True for a range that follows the position of its stream, or the range `before` it. */
+static bool range_follows(const struct coord_job *j, const struct position *range,
+                          const struct position *before)
+{
+    const struct position *is = before;
+    if (strcmp(before->stream, range->stream) != 0)
+        is = positions_find(&coord_taken_names(j)->positions, range->stream);
+    return is != NULL && is->to == range->from && range->from < range->to &&
+           strcmp(is->mark, range->mark) == 0;
+}
+
+/* True when the object is not taken yet. *before: the last range that is not. */
+static bool is_new(const struct coord_job *j, const char *line, struct position *before)
+{
+    struct position range;
+    if (!coord_taken_range(j, line, &range))
+        return !coord_taken_has(j, line);
+    if (!range_follows(j, &range, before))
+        return false;
+    *before = range;
+    return true;
+}
+
 /* Notes for each object since when it has been listed unchanged. */
 static int seen_take(struct coord_job *j, const struct coord_ask *a, struct err *e)
 {
@@ -183,10 +221,11 @@ static int seen_take(struct coord_job *j, const struct coord_ask *a, struct err 
         coord_objects_close(&list);
         return rc;
     }
+    struct position before = {.from = 0};
     for (uint32_t i = 0; i < list.count; i++) {
         bool there;
         uint32_t was = place_of(&g->list, list.object[i].line, &there);
-        if (coord_taken_has(j, list.object[i].line))
+        if (!is_new(j, list.object[i].line, &before))
             continue;
         since[i] = now;
         if (there && strcmp(g->list.object[was].line, list.object[i].line) == 0 &&
@@ -198,6 +237,7 @@ static int seen_take(struct coord_job *j, const struct coord_ask *a, struct err 
     g->list = list;
     g->since = since;
     g->listed_ns = now;
+    g->last = q->last;
     return 0;
 }
 
@@ -214,7 +254,11 @@ static void failed_note(struct coord_job *j, const struct coord_ask *a)
 static bool is_stable(const struct coord_job *j, uint32_t i)
 {
     const struct coord_grow *g = j->grow;
-    return g->since[i] != 0 && g->listed_ns - g->since[i] >= grow_ns(j);
+    struct position range;
+    if (g->since[i] == 0)
+        return false;
+    return g->listed_ns - g->since[i] >= grow_ns(j) ||
+           coord_taken_range(j, g->list.object[i].line, &range);
 }
 
 /* Collects the lines of objects that are not written any more, as many as fit and as names have
@@ -306,7 +350,9 @@ static int listed(struct coord_job *j, struct coord_ask *a)
         return err_set(&a->e, SHOAL_E_MALFORMED,
                        "%u bytes of names that are gone, in a frame of %zu", q->gone,
                        a->m->frame[2].bytes);
-    int rc = seen_take(j, a, &a->e);
+    int rc = streams_take(j, a, &a->e);
+    if (rc == 0)
+        rc = seen_take(j, a, &a->e);
     if (rc != 0)
         return rc;
     coord_taken_gone(j, (const char *)a->m->frame[2].data + head_bytes(a), q->gone);
@@ -426,6 +472,27 @@ int coord_grow_round(struct coord_job *j, const struct coord_split *whole, uint3
 
 /* ---- the end, and what is told --------------------------------------------------------------- */
 
+bool coord_grow_ended(struct coord_job *j)
+{
+    struct coord_grow *g = j->grow;
+    bool idle = j->at.phase == PHASE_GROW || j->at.phase == PHASE_INDEX;
+    if (!coord_grow_on(j) || g->ended || !idle || !g->last)
+        return coord_grow_on(j) && g->ended;
+    for (uint32_t i = 0; i < g->list.count; i++)
+        if (g->since[i] != 0)
+            return false;
+    g->ended = j->objects[WIRE_TRAIN].count == 0;
+    return g->ended;
+}
+
+uint64_t coord_grow_behind(const struct coord_job *j, const struct position *stream)
+{
+    const struct position *is = positions_find(&coord_taken_names(j)->positions, stream->stream);
+    if (is == NULL)
+        return stream->to - stream->from;
+    return stream->to > is->to ? stream->to - is->to : 0;
+}
+
 bool coord_grow_waits(const struct coord_job *j, char *text, size_t bytes)
 {
     const struct coord_grow *g = j->grow;
@@ -443,6 +510,32 @@ bool coord_grow_waits(const struct coord_job *j, char *text, size_t bytes)
     return true;
 }
 
+#define STREAMS_SHOWN 64u
+
+/* {"behind": of all streams, "streams": [{"stream", "learnt", "end", "behind"}]}: the first
+ * STREAMS_SHOWN. */
+static void streams_json(const struct coord_job *j, struct json *to)
+{
+    const struct coord_grow *g = j->grow;
+    struct json *list = json_new_array();
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < g->streams.count; i++) {
+        const struct position *p = &g->streams.of[i];
+        uint64_t behind = coord_grow_behind(j, p);
+        sum += behind;
+        if (i >= STREAMS_SHOWN)
+            continue;
+        struct json *of = json_new_object();
+        json_set_string(of, "stream", p->stream);
+        json_set_int(of, "learnt", (int64_t)(p->to - behind));
+        json_set_int(of, "end", (int64_t)p->to);
+        json_set_int(of, "behind", (int64_t)behind);
+        (void)json_append(list, of);
+    }
+    json_set_int(to, "behind", (int64_t)sum);
+    json_set(to, "streams", list);
+}
+
 void coord_grow_json(const struct coord_job *j, struct json *to)
 {
     const struct coord_grow *g = j->grow;
@@ -454,6 +547,8 @@ void coord_grow_json(const struct coord_job *j, struct json *to)
     json_set_int(to, "coming", coming);
     if (g->at.last[0] != 0)
         json_set_string(to, "last", g->at.last);
+    if (j->spec.data.kafka.on)
+        streams_json(j, to);
 }
 
 /* ---- as a source ----------------------------------------------------------------------------- */

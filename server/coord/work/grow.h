@@ -13,6 +13,10 @@
  * The names of taken objects are kept as state of the tables (taken.h). The worker that lists
  * leaves these names out.
  *
+ * A range of a stream's messages (positions.h) never changes, so it is complete at once. Of the
+ * ranges of a stream those are taken that follow its position without a gap. With data.kafka.until
+ * the log has an end: the job is over once all objects before it are learnt.
+ *
  * Memory and stored data do not grow with the rounds: the figures of COORD_ROUNDS_KEPT rounds and
  * evaluations are kept, and of older ones their sums.
  *
@@ -62,6 +66,9 @@ struct coord_grow {
     /* when the last list came, 0: never; when the next is due, 0: at once */
     uint64_t listed_ns, due_ns;
     char failed[ERR_TEXT_MAX]; /* why the last list could not be made; empty: it was made */
+    struct positions streams;  /* of the last list: from where the job goes on, to the end */
+    bool last;                 /* the last list had all objects before the end of the log */
+    bool ended;                /* they are all learnt */
     void *record;              /* owned: the stored record (2) */
     size_t record_bytes;
     /* the job waits for the checkpoint of its end, while it can still be resumed from */
@@ -89,6 +96,12 @@ int coord_grow_take(struct coord_job *j, struct err *e);
  * have no rows, only as taken. IO: the store failed. */
 int coord_grow_round(struct coord_job *j, const struct coord_split *whole, uint32_t round,
                      struct err *e);
+
+/* In PHASE_GROW or before there is a model: true when the log has an end and all before it is
+ * learnt. */
+bool coord_grow_ended(struct coord_job *j);
+/* Returns the messages of a stream that no round has taken. */
+uint64_t coord_grow_behind(const struct coord_job *j, const struct position *stream);
 
 /* Writes what the job waits for; false: nothing to report. */
 bool coord_grow_waits(const struct coord_job *j, char *text, size_t bytes);

@@ -74,7 +74,7 @@ int coord_taken_open(struct coord_fleet *f, struct err *e)
 static int begin_put(struct coord_job *j, const struct coord_taken_list *l, struct err *e)
 {
     size_t bytes;
-    void *record = coord_taken_record_make(l, 0, 0, &bytes);
+    void *record = coord_taken_record_make(l, 0, &bytes);
     if (record == NULL)
         return err_set(e, SHOAL_E_NOMEM, NO_MEMORY);
     bool good = coord_job_put(j, BEGIN_KEY, record, bytes);
@@ -116,6 +116,15 @@ int coord_taken_load(struct coord_job *j, struct err *e)
     "where data.train lists only what they have not learnt, from a later date on, say, set "       \
     "data.objects.all_new: true"
 
+/* The count of objects and streams that the last round has begun to learn. */
+static uint32_t begun_count(const struct coord_taken_list *l)
+{
+    uint32_t count = l->at.hand;
+    for (uint32_t i = 0; i < l->positions.count; i++)
+        count += l->positions.of[i].from != l->positions.of[i].to;
+    return count;
+}
+
 /* Checks that a log that grows can begin with tables of these names. */
 static int known_check(const struct coord_job *j, const struct coord_taken_head *at, bool fleet,
                        struct err *e)
@@ -137,7 +146,7 @@ static int known_check(const struct coord_job *j, const struct coord_taken_head 
                        "saved, before it was through with them: go on at the very batch with "
                        "--resume CHECKPOINT, its newest (checkpoint.at_end makes one when it is "
                        "stopped)%s, or begin with one of another moment; " ALL_NEW,
-                       from, at->hand,
+                       from, begun_count(j->taken),
                        text_if(fleet, ", and --set fresh=all, which drops the tables that are here "
                                       "for those of the checkpoint"));
     return 0;
@@ -192,10 +201,8 @@ int coord_taken_fleet(struct coord_job *j, struct err *e)
         return err_set(e, SHOAL_E_UNAVAILABLE,
                        "start_from: fleet: not all servers have said yet what their tables have "
                        "learnt: submit again in a moment");
-    coord_taken_list_close(j->taken);
-    if (nameset_add_all(&j->taken->names, t->is.names.item, t->is.names.count) != 0)
+    if (coord_taken_copy(j->taken, &t->is) != 0)
         return err_set(e, SHOAL_E_NOMEM, NO_MEMORY);
-    j->taken->at = t->is.at;
     if (t->version == 0)
         j->taken->at.flags = COORD_TAKEN_UNSURE;
     return begin(j, true, e);
@@ -310,11 +317,9 @@ bool coord_taken_undo(struct coord_job *j)
     struct err e = {0};
     if (l->at.job != j->at.number || l->at.round <= j->at.epoch)
         return true;
-    nameset_drop_last(&l->names, l->at.hand);
+    coord_taken_list_undo(l);
     coord_taken_moved(j->space->taken);
-    l->at.hand = 0;
     l->at.round = j->at.epoch;
-    l->at.flags &= ~(uint32_t)COORD_TAKEN_BEGUN;
     return coord_taken_changed(j->fleet, j->space, &e) == 0;
 }
 
@@ -344,22 +349,76 @@ bool coord_taken_learnt(struct coord_job *j)
 
 /* ---- requests of workers --------------------------------------------------------------------- */
 
+/* Sends names and positions. Without positions, the request's frame is the names themselves. */
+static int list_answer(struct coord_job *j, struct coord_ask *a, const struct coord_taken_list *l)
+{
+    size_t items = l->names.count * sizeof l->names.item[0], text;
+    a->reply.u.TAKEN_reply.count = l->names.count;
+    if (items > 0)
+        a->frame = l->names.item;
+    a->frame_bytes = items;
+    if (l->positions.count == 0)
+        return 0;
+    char *positions = positions_text(&l->positions, &text), *all = NULL;
+    if (positions != NULL)
+        all = malloc(items + text);
+    if (all != NULL) {
+        if (items > 0)
+            memcpy(all, l->names.item, items);
+        memcpy(all + items, positions, text);
+        a->reply.u.TAKEN_reply.positions = (uint32_t)text;
+        (void)coord_send_frame(j->fleet, a->from, &a->reply, all, items + text);
+        a->silent = true;
+        a->frame = NULL;
+    }
+    free(positions);
+    free(all);
+    if (a->silent)
+        return 0;
+    return err_set(&a->e, SHOAL_E_AGAIN, NO_MEMORY);
+}
+
 int coord_taken_ask(struct coord_job *j, struct coord_ask *a)
 {
     if (!coord_phase_running(j) || !coord_grow_on(j))
         return err_set(&a->e, SHOAL_E_AGAIN, "there is no log that grows");
-    const struct nameset *names = &coord_taken_names(j)->names;
-    uint64_t digest = nameset_digest(names);
+    const struct coord_taken_list *l = coord_taken_names(j);
+    int rc = 0;
+    uint64_t digest = nameset_digest(&l->names) ^ positions_digest(&l->positions);
     bool same = digest == a->request->u.TAKEN.digest;
     a->reply.u.TAKEN_reply.digest = digest;
     a->frame = "";
-    if (!same && names->count > 0) {
-        a->reply.u.TAKEN_reply.count = names->count;
-        a->frame = names->item;
-        a->frame_bytes = names->count * sizeof names->item[0];
-    }
+    if (!same)
+        rc = list_answer(j, a, l);
     j->space->taken->counted = true;
-    return 0;
+    return rc;
+}
+
+int coord_taken_streams(struct coord_job *j, const struct positions *streams, struct err *e)
+{
+    struct coord_taken_list *l = &j->space->taken->is;
+    if (coord_taken_begins(j))
+        l = j->taken;
+    bool more = false;
+    int rc = 0;
+    for (uint32_t i = 0; rc == 0 && i < streams->count; i++) {
+        struct position begin = streams->of[i];
+        const struct position *is = positions_find(&l->positions, begin.stream);
+        if (is != NULL && (strcmp(is->mark, begin.mark) == 0 || !j->spec.data.objects.all_new))
+            continue;
+        begin.to = begin.from;
+        rc = positions_put(&l->positions, &begin);
+        more = true;
+    }
+    if (rc == SHOAL_E_TOO_BIG)
+        return err_set(e, rc, "the tables would know more than %u partitions", POSITIONS_MAX);
+    if (rc != 0)
+        return err_set(e, rc, NO_MEMORY);
+    if (!more)
+        return 0;
+    if (l == j->taken)
+        return begin_put(j, l, e);
+    return coord_taken_changed(j->fleet, j->space, e);
 }
 
 int coord_taken_files(struct coord_job *j, struct coord_ask *a)
@@ -491,7 +550,7 @@ static void *record_wire(const struct coord_fleet *f, const struct coord_space *
                                              .cluster_high = f->cluster.id[0],
                                              .cluster_low = f->cluster.id[1],
                                              .space = s->number};
-    return coord_taken_record_make(&s->taken->is, 0, 0, bytes);
+    return coord_taken_record_make(&s->taken->is, 0, bytes);
 }
 
 void coord_taken_send(struct coord_fleet *f, uint32_t shard, const struct coord_shard *s)

@@ -15,6 +15,10 @@
  * tables that have learnt of a stream. A log that grows begins with tables that are UNSURE, or
  * BEGUN by a job that has ended, only when the job says that all it lists is new.
  *
+ * A range of a stream's messages (positions.h) has no name in the list. The list has the position
+ * of each stream, begun where the job's first list of the log begins; a round moves it from the
+ * begin of the round's ranges to their end.
+ *
  * The list has at most NAMESET_MAX names. When there is no room for more, the oldest names go that
  * the log's last list no longer had; when there are none of these, no object is taken.
  *
@@ -70,6 +74,9 @@ bool coord_taken_settled(struct coord_job *j);
 int coord_taken_ask(struct coord_job *j, struct coord_ask *a);
 int coord_taken_files(struct coord_job *j, struct coord_ask *a);
 
+/* Begins positions of streams that the list does not know yet, each at its `from`. With
+ * data.objects.all_new a stream of another mark begins anew. IO, NOMEM, TOO_BIG. */
+int coord_taken_streams(struct coord_job *j, const struct positions *streams, struct err *e);
 /* Adds the names of the objects at hand for round `round`, which begins when shard 0 has them
  * (*told). IO, NOMEM, TOO_BIG. */
 int coord_taken_round(struct coord_job *j, uint32_t round, bool *told, struct err *e);

@@ -19,6 +19,7 @@ _Static_assert(COORD_TAKEN_RECORD_MAX + sizeof(uint64_t) <= COORD_VALUE_MAX, "it
 void coord_taken_list_close(struct coord_taken_list *l)
 {
     nameset_close(&l->names);
+    positions_close(&l->positions);
     *l = (struct coord_taken_list){.at = {.job = 0}};
 }
 
@@ -34,21 +35,46 @@ const struct coord_taken_list *coord_taken_names(const struct coord_job *j)
 
 /* ---- records --------------------------------------------------------------------------------- */
 
-void *coord_taken_record_make(const struct coord_taken_list *l, size_t before, uint32_t without,
-                              size_t *bytes)
+void *coord_taken_record_make(const struct coord_taken_list *l, size_t before, size_t *bytes)
 {
     struct coord_taken_head head = l->at;
-    SHOAL_ASSERT(without <= l->names.count);
-    head.count = l->names.count - without;
-    size_t items = head.count * sizeof l->names.item[0];
-    *bytes = before + sizeof head + items;
-    char *record = malloc(*bytes);
-    if (record == NULL)
-        return NULL;
-    memcpy(record + before, &head, sizeof head);
-    if (items > 0)
-        memcpy(record + before + sizeof head, l->names.item, items);
+    head.count = l->names.count;
+    size_t items = head.count * sizeof l->names.item[0], text;
+    char *positions = positions_text(&l->positions, &text), *record = NULL;
+    *bytes = before + sizeof head + items + text;
+    if (positions != NULL)
+        record = malloc(*bytes);
+    if (record != NULL) {
+        memcpy(record + before, &head, sizeof head);
+        if (items > 0)
+            memcpy(record + before + sizeof head, l->names.item, items);
+        memcpy(record + before + sizeof head + items, positions, text);
+    }
+    free(positions);
     return record;
+}
+
+int coord_taken_copy(struct coord_taken_list *to, const struct coord_taken_list *from)
+{
+    struct coord_taken_list made = {.at = from->at};
+    int rc = nameset_add_all(&made.names, from->names.item, from->names.count);
+    if (rc == 0)
+        rc = positions_copy(&made.positions, &from->positions);
+    if (rc != 0) {
+        coord_taken_list_close(&made);
+        return SHOAL_E_NOMEM;
+    }
+    coord_taken_list_close(to);
+    *to = made;
+    return 0;
+}
+
+void coord_taken_list_undo(struct coord_taken_list *l)
+{
+    nameset_drop_last(&l->names, l->at.hand);
+    positions_undo(&l->positions);
+    l->at.hand = 0;
+    l->at.flags &= ~(uint32_t)COORD_TAKEN_BEGUN;
 }
 
 int coord_taken_record_take(struct coord_taken_list *l, const void *bytes, size_t count,
@@ -58,13 +84,19 @@ int coord_taken_record_take(struct coord_taken_list *l, const void *bytes, size_
     const uint32_t flags = COORD_TAKEN_BEGUN | COORD_TAKEN_UNSURE | COORD_TAKEN_NAMED;
     if (count >= sizeof made.at)
         memcpy(&made.at, bytes, sizeof made.at);
+    size_t items = made.at.count * sizeof(struct nameset_item);
     if (count < sizeof made.at || made.at.count > NAMESET_MAX || made.at.hand > made.at.count ||
-        made.at.flags > flags ||
-        count - sizeof made.at != made.at.count * sizeof(struct nameset_item))
+        made.at.flags > flags || count - sizeof made.at < items)
         return err_set(e, SHOAL_E_CORRUPT, "names of learnt objects in %zu bytes cannot be", count);
-    int rc = nameset_add_all(&made.names, (const char *)bytes + sizeof made.at, made.at.count);
+    const char *names = (const char *)bytes + sizeof made.at;
+    int rc = nameset_add_all(&made.names, names, made.at.count);
+    if (rc == 0)
+        rc = positions_take(&made.positions, names + items, count - sizeof made.at - items);
     if (rc == 0 && made.names.count != made.at.count)
         rc = err_set(e, SHOAL_E_CORRUPT, "a learnt object is named twice");
+    else if (rc != 0 && rc != SHOAL_E_NOMEM)
+        rc = err_set(e, SHOAL_E_CORRUPT, "the positions of streams in %zu bytes cannot be",
+                     count - sizeof made.at - items);
     else if (rc != 0)
         rc = err_set(e, rc, NO_MEMORY);
     if (rc != 0) {
@@ -78,18 +110,21 @@ int coord_taken_record_take(struct coord_taken_list *l, const void *bytes, size_
 
 void *coord_taken_record(const struct coord_job *j, size_t *bytes)
 {
-    struct coord_taken_list l = j->space->taken->is;
-    bool ahead = l.at.job == j->at.number && l.at.round > j->at.epoch;
-    uint32_t without = 0;
+    const struct coord_taken_list *is = &j->space->taken->is;
+    struct coord_taken_list l = {.at = {.job = 0}};
     if (j->space->taken->version == 0)
         return NULL;
-    if (ahead) { /* the checkpoint leaves out a round that has not begun */
-        l.at.flags &= ~(uint32_t)COORD_TAKEN_BEGUN;
+    if (is->at.job != j->at.number || is->at.round <= j->at.epoch)
+        return coord_taken_record_make(is, 0, bytes);
+    /* the checkpoint leaves out a round that has not begun */
+    void *record = NULL;
+    if (coord_taken_copy(&l, is) == 0) {
+        coord_taken_list_undo(&l);
         l.at.round = j->at.epoch;
-        without = l.at.hand;
-        l.at.hand = 0;
+        record = coord_taken_record_make(&l, 0, bytes);
     }
-    return coord_taken_record_make(&l, 0, without, bytes);
+    coord_taken_list_close(&l);
+    return record;
 }
 
 /* ---- the store ------------------------------------------------------------------------------- */
@@ -97,7 +132,7 @@ void *coord_taken_record(const struct coord_job *j, size_t *bytes)
 bool coord_taken_put(struct coord_fleet *f, struct coord_space *s, uint64_t version, struct err *e)
 {
     size_t bytes;
-    char *record = coord_taken_record_make(&s->taken->is, sizeof version, 0, &bytes);
+    char *record = coord_taken_record_make(&s->taken->is, sizeof version, &bytes);
     if (record == NULL) {
         err_set(e, SHOAL_E_NOMEM, NO_MEMORY);
         return false;
@@ -135,6 +170,21 @@ static struct nameset_item item_of(const char *line)
     return nameset_item(line, strcspn(line, "\t"));
 }
 
+bool coord_taken_range(const struct coord_job *j, const char *line, struct position *out)
+{
+    return j->spec.data.kafka.on && position_of(line, out);
+}
+
+/* Adds an object's name, or moves the position of its stream. */
+static int object_add(const struct coord_job *j, struct coord_taken_list *l, const char *line)
+{
+    struct position range;
+    if (!coord_taken_range(j, line, &range))
+        return nameset_add(&l->names, item_of(line));
+    /* the list of objects was made of ranges that follow the positions (grow.c) */
+    return positions_move(&l->positions, &range) ? 0 : SHOAL_E_CORRUPT;
+}
+
 /* Makes room by forgetting the names that the log's last list no longer had. */
 static void room_make(struct coord_taken *t, struct nameset *names, uint32_t more)
 {
@@ -151,14 +201,19 @@ int coord_taken_objects_add(struct coord_job *j, struct coord_taken_list *l, str
     const struct coord_objects *o = &j->objects[WIRE_TRAIN];
     int rc = 0;
     room_make(j->space->taken, &l->names, o->count);
+    positions_settle(&l->positions);
     uint32_t before = l->names.count;
     for (uint32_t i = 0; rc == 0 && i < o->count; i++)
-        rc = nameset_add(&l->names, item_of(o->object[i].line));
+        rc = object_add(j, l, o->object[i].line);
     l->at.hand = l->names.count - before;
     if (rc == SHOAL_E_TOO_BIG && !coord_grow_on(j)) {
         l->at.flags |= COORD_TAKEN_UNSURE; /* a log that grows later begins with its own list */
         return 0;
     }
+    if (rc == SHOAL_E_CORRUPT)
+        return err_set(e, rc,
+                       "a range of messages does not begin where the stream was learnt up "
+                       "to: resume the newest checkpoint");
     if (rc != 0)
         return err_set(e, rc, "no room for the names of %u objects more", o->count);
     return 0;

@@ -1,11 +1,12 @@
-/* taken_names.h: the list of files and objects that the tables have learnt: its record, adding
- * names and looking them up. taken.h says when a list is begun, told and over. Thread: the
- * coordinator's loop. */
+/* taken_names.h: the list of files and objects that the tables have learnt, and the positions of
+ * streams: its record, adding names and looking them up. taken.h says when a list is begun, told
+ * and over. Thread: the coordinator's loop. */
 #ifndef SERVER_COORD_WORK_TAKEN_NAMES_H
 #define SERVER_COORD_WORK_TAKEN_NAMES_H
 
 #include "proto/base/err.h"
 #include "proto/base/nameset.h"
+#include "proto/base/positions.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,7 +23,7 @@ enum coord_taken_flag {
 };
 
 /* As stored under "taken/0", and after a version (u64) under "taken" in the space's part of the
- * store; the names follow. */
+ * store; the names follow, and behind them the text of the positions. */
 struct coord_taken_head {
     uint64_t job;
     uint32_t flags;
@@ -32,11 +33,14 @@ struct coord_taken_head {
 _Static_assert(sizeof(struct coord_taken_head) == 24, "coord_taken_head is stored");
 #define COORD_TAKEN_KEY "taken"
 #define COORD_TAKEN_RECORD_MAX                                                                     \
-    (sizeof(struct coord_taken_head) + NAMESET_MAX * sizeof(struct nameset_item))
+    (sizeof(struct coord_taken_head) + NAMESET_MAX * sizeof(struct nameset_item) +                 \
+     POSITIONS_TEXT_MAX)
 
 struct coord_taken_list {
     struct coord_taken_head at;
     struct nameset names;
+    /* a range of a stream has no name here: it moves the stream's position */
+    struct positions positions;
 };
 
 struct coord_taken {  /* the list of a space */
@@ -69,10 +73,9 @@ const struct coord_taken_list *coord_taken_names(const struct coord_job *j);
 /* Names have changed their places: the bits of an older list are void. */
 void coord_taken_moved(struct coord_taken *t);
 
-/* Makes a record with `before` bytes free at its beginning and without the last `without` names.
- * The caller frees it. NULL: no memory. */
-void *coord_taken_record_make(const struct coord_taken_list *l, size_t before, uint32_t without,
-                              size_t *bytes);
+/* Makes a record with `before` bytes free at its beginning. The caller frees it. NULL: no
+ * memory. */
+void *coord_taken_record_make(const struct coord_taken_list *l, size_t before, size_t *bytes);
 /* Takes a record from a store, a checkpoint or a shard; every byte is checked. On failure *l is
  * unchanged. CORRUPT, NOMEM. */
 int coord_taken_record_take(struct coord_taken_list *l, const void *bytes, size_t count,
@@ -85,12 +88,21 @@ bool coord_taken_put(struct coord_fleet *f, struct coord_space *s, uint64_t vers
 /* The same for a list that has changed, under the next version. */
 int coord_taken_changed(struct coord_fleet *f, struct coord_space *s, struct err *e);
 
-/* Adds the names of the objects at hand; `hand` of the list counts those that are new to it. NOMEM,
- * TOO_BIG. */
+/* Makes *to a copy of the names, positions and flags. NOMEM. */
+int coord_taken_copy(struct coord_taken_list *to, const struct coord_taken_list *from);
+/* Takes the round at hand out of the list: its last `hand` names, and how far it moved
+ * positions. */
+void coord_taken_list_undo(struct coord_taken_list *l);
+
+/* Adds the names of the objects at hand; `hand` of the list counts those that are new to it. Ranges
+ * of streams move positions instead. NOMEM, TOO_BIG. */
 int coord_taken_objects_add(struct coord_job *j, struct coord_taken_list *l, struct err *e);
 /* Adds the names of objects without rows, which no round learns. IO, NOMEM, TOO_BIG. */
 int coord_taken_empty(struct coord_job *j, struct err *e);
-/* On the tables that the job has, or will have: true when they have learnt the object of this line;
+/* True when the object of this line is a range of the job's stream. */
+bool coord_taken_range(const struct coord_job *j, const char *line, struct position *out);
+/* On the tables that the job has, or will have: true when they have learnt the object of this line,
+ * which is no range;
  * the count of their names; how many more objects of the log can be taken. */
 bool coord_taken_has(const struct coord_job *j, const char *line);
 uint32_t coord_taken_count(const struct coord_job *j);

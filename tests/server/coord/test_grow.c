@@ -1,6 +1,7 @@
 /* test_grow.c: repeated lists of a growing log: which objects are taken, remembered and stored. */
 #include "proto/base/hash.h"
 #include "server/coord/job/slot.h"
+#include "server/coord/work/taken.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -59,10 +60,13 @@ static void end(void)
     free(c);
 }
 
+static const char *streams = ""; /* positions that come with a list */
+static bool last;
+
 /* Asks for work: 1: the worker is to list the log, 0: success, or an error. */
 static int ask(uint32_t who, struct wire *w, const char *lines, const char *head)
 {
-    struct msg m = {.frame_count = 3};
+    struct msg m = {.frame_count = 4};
     struct coord_ask a = {.request = w, .m = &m, .worker = &worker[who - 1]};
     w->type = WIRE_TYPE_OBJECTS;
     w->u.OBJECTS.due = c->slot[0].at.phase > PHASE_INDEX;
@@ -70,6 +74,9 @@ static int ask(uint32_t who, struct wire *w, const char *lines, const char *head
     m.frame[1].bytes = strlen(lines);
     m.frame[2].data = (void *)head;
     m.frame[2].bytes = strlen(head);
+    m.frame[3].data = (void *)streams;
+    m.frame[3].bytes = strlen(streams);
+    w->u.OBJECTS.last = last;
     int rc = c->slot[0].source->list(&c->slot[0], &a);
     if (rc == 0 && a.reply.u.OBJECTS_reply.list)
         token = a.reply.u.OBJECTS_reply.token;
@@ -440,6 +447,113 @@ START_TEST(a_record_that_is_damaged_is_refused)
 }
 END_TEST
 
+/* ---- streams --------------------------------------------------------------------------------- */
+
+static void begin_streams(enum coord_phase phase)
+{
+    begin(phase);
+    c->slot[0].spec.data.kafka.on = true;
+    streams = "kafka:c/0@100-160\nkafka:c/1@7-7\n";
+    last = false;
+}
+
+static uint64_t position(const char *stream)
+{
+    return positions_find(&coord_taken_names(&c->slot[0])->positions, stream)->to;
+}
+
+START_TEST(ranges_are_taken_from_the_first_list)
+{
+    begin_streams(PHASE_GROW);
+    listed("kafka:c/0@100-150\nkafka:c/0@150-160\n");
+    ck_assert_uint_eq(position("kafka:c/0"), 100); /* begun, and known from now on */
+    ck_assert_uint_eq(position("kafka:c/1"), 7);
+    ck_assert(takes());
+    ck_assert_uint_eq(c->slot[0].objects[WIRE_TRAIN].count, 2);
+    round_of(10);
+    ck_assert_uint_eq(position("kafka:c/0"), 160);
+    ck_assert_uint_eq(coord_taken_count(&c->slot[0]), 0); /* ranges take no names */
+    ck_assert(!takes());
+    end();
+}
+END_TEST
+
+/* A list that was made before a round was taken, a gap, and another cluster. */
+START_TEST(ranges_that_do_not_follow_are_left_alone)
+{
+    begin_streams(PHASE_GROW);
+    listed("kafka:c/0@100-150\n");
+    ck_assert(takes());
+    round_of(10);
+    listed("kafka:c/0@100-150\n");
+    ck_assert(!takes());
+    listed("kafka:c/0@149-160\n");
+    ck_assert(!takes());
+    listed("kafka:c/0@151-160\n");
+    ck_assert(!takes());
+    listed("kafka:c/0@150-160\t\tother\n");
+    ck_assert(!takes());
+    listed("kafka:c/0@150-155\nkafka:c/0@156-160\nkafka:c/1@7-9\n");
+    ck_assert(takes());
+    ck_assert_uint_eq(c->slot[0].objects[WIRE_TRAIN].count, 2);
+    round_of(10);
+    ck_assert_uint_eq(position("kafka:c/0"), 155);
+    ck_assert_uint_eq(position("kafka:c/1"), 9);
+    end();
+}
+END_TEST
+
+START_TEST(positions_are_checked)
+{
+    static const char *const bad[] = {"kafka:c/0@9-7\n", "kafka:c/0@1-2", "x\n"};
+    begin_streams(PHASE_GROW);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        streams = bad[i];
+        now += 10 * SECOND;
+        ck_assert_int_eq(question(1), 1);
+        ck_assert_int_eq(told(1, ""), SHOAL_E_MALFORMED);
+    }
+    end();
+    begin(PHASE_GROW); /* a job that reads no topic */
+    streams = "kafka:c/0@1-2\n";
+    now += 10 * SECOND;
+    ck_assert_int_eq(question(1), 1);
+    ck_assert_int_eq(told(1, ""), SHOAL_E_MALFORMED);
+    end();
+}
+END_TEST
+
+START_TEST(a_log_with_an_end_is_over_when_all_is_learnt)
+{
+    begin_streams(PHASE_GROW);
+    c->slot[0].at.epoch = 1;
+    listed("kafka:c/0@100-160\n");
+    ck_assert(!coord_grow_ended(&c->slot[0]));
+    last = true;
+    listed("kafka:c/0@100-160\n");
+    ck_assert(!coord_grow_ended(&c->slot[0])); /* the range is not learnt */
+    ck_assert(takes());
+    c->slot[0].at.epoch = 0;
+    round_of(10);
+    ck_assert(coord_grow_ended(&c->slot[0]));
+    end();
+}
+END_TEST
+
+START_TEST(a_stream_is_behind_by_what_no_round_has_taken)
+{
+    begin_streams(PHASE_GROW);
+    listed("kafka:c/0@100-150\n");
+    const struct position *of = c->slot[0].grow->streams.of;
+    ck_assert_uint_eq(coord_grow_behind(&c->slot[0], &of[0]), 60);
+    ck_assert_uint_eq(coord_grow_behind(&c->slot[0], &of[1]), 0);
+    ck_assert(takes());
+    round_of(10);
+    ck_assert_uint_eq(coord_grow_behind(&c->slot[0], &of[0]), 10);
+    end();
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("coord_grow");
@@ -456,6 +570,11 @@ int main(void)
     tcase_add_test(t, a_list_that_fails_is_made_again);
     tcase_add_test(t, a_job_that_trains_is_asked_to_stop);
     tcase_add_test(t, a_record_that_is_damaged_is_refused);
+    tcase_add_test(t, ranges_are_taken_from_the_first_list);
+    tcase_add_test(t, ranges_that_do_not_follow_are_left_alone);
+    tcase_add_test(t, positions_are_checked);
+    tcase_add_test(t, a_log_with_an_end_is_over_when_all_is_learnt);
+    tcase_add_test(t, a_stream_is_behind_by_what_no_round_has_taken);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);

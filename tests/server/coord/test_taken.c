@@ -170,6 +170,113 @@ START_TEST(names_of_a_round_that_did_not_begin_go)
 }
 END_TEST
 
+/* ---- streams --------------------------------------------------------------------------------- */
+
+static void begin_stream(uint64_t from)
+{
+    struct positions p = {.count = 0};
+    struct position one = {.stream = "kafka:c/0", .mark = "x", .from = from, .to = from + 50};
+    ck_assert_int_eq(positions_put(&p, &one), 0);
+    ck_assert_int_eq(coord_taken_streams(&c->slot[0], &p, &e), 0);
+    positions_close(&p);
+}
+
+static uint64_t position(void)
+{
+    return positions_find(&coord_taken_names(&c->slot[0])->positions, "kafka:c/0")->to;
+}
+
+static void job_of_stream(uint64_t number)
+{
+    job(number, true);
+    c->slot[0].spec.data.kafka.on = true;
+}
+
+/* As names_of_a_round_that_did_not_begin_go. */
+START_TEST(positions_of_a_round_that_did_not_begin_go_back)
+{
+    bool told;
+    size_t bytes;
+    begin();
+    job_of_stream(7);
+    ck_assert_int_eq(coord_taken_none(&c->slot[0], &e), 0);
+    begin_stream(100);
+    again();
+    job_of_stream(7);
+    ck_assert_uint_eq(position(), 100); /* it was stored */
+    begin_stream(120);                  /* a later list changes no begin */
+    objects("kafka:c/0@100-110\t\tx\n", 1);
+    set_up();
+    learnt(10, 10);
+    objects("kafka:c/0@110-115\t\tx\nkafka:c/0@115-130\t\tx\n", 2);
+    ck_assert_int_eq(coord_taken_round(&c->slot[0], 2, &told, &e), 0);
+    ck_assert_uint_eq(position(), 130);
+    struct coord_taken_list kept = {.at = {.job = 0}};
+    void *record = coord_taken_record(&c->slot[0], &bytes);
+    ck_assert_int_eq(coord_taken_record_take(&kept, record, bytes, &e), 0);
+    ck_assert_uint_eq(positions_find(&kept.positions, "kafka:c/0")->to, 110);
+    coord_taken_list_close(&kept);
+    free(record);
+    c->slot[0].at.epoch += _i == 1;
+    again();
+    ck_assert_uint_eq(position(), _i == 0 ? 110 : 130);
+    end();
+}
+END_TEST
+
+/* A job that is submitted again goes on behind what the tables have learnt, of the fleet (_i 0) or
+ * of a checkpoint. */
+START_TEST(positions_are_those_of_the_tables)
+{
+    size_t bytes;
+    begin();
+    job_of_stream(7);
+    ck_assert_int_eq(coord_taken_none(&c->slot[0], &e), 0);
+    begin_stream(100);
+    objects("kafka:c/0@100-150\t\tx\n", 1);
+    set_up();
+    c->slot[0].space->taken->is.at.flags = COORD_TAKEN_BEGUN;
+    job_of_stream(8);
+    ck_assert_int_eq(coord_taken_fleet(&c->slot[0], &e), SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, "1 files or objects are learnt in part"));
+    c->slot[0].space->taken->is.at.flags = 0;
+    void *record = coord_taken_record(&c->slot[0], &bytes);
+    int rc = _i == 0 ? coord_taken_fleet(&c->slot[0], &e)
+                     : coord_taken_saved(&c->slot[0], record, bytes, false, &e);
+    ck_assert_msg(rc == 0, "%s", e.text);
+    free(record);
+    ck_assert(coord_taken_begins(&c->slot[0]));
+    ck_assert_uint_eq(position(), 150);
+    begin_stream(100);
+    ck_assert_uint_eq(position(), 150);
+    ck_assert_int_eq(coord_taken_none(&c->slot[0], &e), 0); /* with new tables it begins anew */
+    begin_stream(100);
+    ck_assert_uint_eq(position(), 100);
+    end();
+}
+END_TEST
+
+START_TEST(a_record_with_damaged_positions_is_refused)
+{
+    size_t bytes;
+    struct coord_taken_list l = {.at = {.job = 7}};
+    struct position one = {.stream = "kafka:c/0", .mark = "x", .from = 1, .to = 2};
+    ck_assert_int_eq(positions_put(&l.positions, &one), 0);
+    ck_assert_int_eq(nameset_add(&l.names, nameset_item("a", 1)), 0);
+    char *record = coord_taken_record_make(&l, 0, &bytes);
+    for (size_t most = 0; most < bytes; most++) {
+        struct coord_taken_list t = {.at = {.job = 0}};
+        int rc = coord_taken_record_take(&t, record, most, &e);
+        ck_assert_int_eq(rc, most == bytes - strlen("kafka:c/0@000000000001-000000000002\t\tx\n")
+                                 ? 0 /* a record of names alone */
+                                 : SHOAL_E_CORRUPT);
+        coord_taken_list_close(&t);
+    }
+    coord_taken_list_close(&l);
+    free(record);
+}
+END_TEST
+
 /* Returns the status of job 8 when it starts from tables of job 7 with these flags, those of the
  * fleet or a checkpoint. */
 static int next(uint32_t flags, bool grows, bool all_new, bool fleet)
@@ -364,6 +471,9 @@ int main(void)
     TCase *t = tcase_create("taken");
     tcase_add_test(t, names_are_the_jobs_until_its_tables_are_there);
     tcase_add_loop_test(t, names_of_a_round_that_did_not_begin_go, 0, 2);
+    tcase_add_loop_test(t, positions_of_a_round_that_did_not_begin_go_back, 0, 2);
+    tcase_add_loop_test(t, positions_are_those_of_the_tables, 0, 2);
+    tcase_add_test(t, a_record_with_damaged_positions_is_refused);
     tcase_add_test(t, a_log_that_grows_begins_with_names_that_are_known);
     tcase_add_test(t, tables_of_before_there_were_names_are_not_known);
     tcase_add_loop_test(t, files_of_a_plain_job_have_names, 0, 3);
