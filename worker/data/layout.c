@@ -13,6 +13,8 @@
 #include <string.h>
 
 #define LINES 400u
+_Static_assert(LAYOUT_COLUMNS == CELLS_MAX, "a line has as many cells");
+
 #define FIT_WELL 0.95 /* share of lines with the same number of columns */
 #define FIT_LEAST 0.6
 
