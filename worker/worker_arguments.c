@@ -130,36 +130,13 @@ bool worker_arguments_train(const struct worker_arguments *a)
  * refused. */
 static int run_alone(const struct option_line *o, struct err *e)
 {
-    static const char *const others[] = {"coordinator",
-                                         "keys",
-                                         "lanes",
-                                         "name",
-                                         "backend",
-                                         "device",
-                                         "devices",
-                                         "cores",
-                                         "io-threads",
-                                         "wait",
-                                         "split",
-                                         "in",
-                                         "out",
-                                         "format",
-                                         "column",
-                                         "part",
-                                         "report",
-                                         "field",
-                                         "value",
-                                         "made-by",
-                                         "share",
-                                         "rows",
-                                         "label",
-                                         "job",
-                                         "insecure-plaintext",
-                                         "allow-commands",
-                                         "json",
-                                         "metrics",
-                                         "listen",
-                                         "advertise"};
+    static const char *const others[] = {
+        "coordinator",    "keys",    "lanes",   "name",       "backend",
+        "device",         "devices", "cores",   "io-threads", "wait",
+        "split",          "in",      "out",     "format",     "column",
+        "part",           "report",  "field",   "value",      "made-by",
+        "share",          "rows",    "label",   "job",        "insecure-plaintext",
+        "allow-commands", "json",    "metrics", "listen",     "advertise"};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (option_given(o, others[i]))
             return err_set(e, SHOAL_E_USAGE,
@@ -213,8 +190,8 @@ int worker_arguments_take(int argc, char **argv, struct option_line *o, struct w
             "%s: a worker can run, train, replay, eval, predict, tell fields or values, count, "
             "check, convert or look at data",
             a->verb);
-    bool looks = (strcmp(a->verb, "convert") == 0 && a->check != NULL) ||
-                 strcmp(a->verb, "data") == 0;
+    bool looks =
+        (strcmp(a->verb, "convert") == 0 && a->check != NULL) || strcmp(a->verb, "data") == 0;
     if (!train && !looks && a->config == NULL)
         return err_set(e, SHOAL_E_USAGE,
                        "--config is missing: the job file says what the input and the model are");

@@ -35,11 +35,13 @@ static const char **line_of(const struct option_line *o)
 int cli_data(struct option_line *o, struct err *e)
 {
     if (o->words == 0)
-        return err_set(e, SHOAL_E_USAGE, "give the files to look at, a folder, or - for standard "
-                                         "input");
+        return err_set(e, SHOAL_E_USAGE,
+                       "give the files to look at, a folder, or - for standard "
+                       "input");
     if (option_given(o, "json") && option_given(o, "job"))
-        return err_set(e, SHOAL_E_USAGE, "--json and --job: the object has the job in it; give "
-                                         "one of them");
+        return err_set(e, SHOAL_E_USAGE,
+                       "--json and --job: the object has the job in it; give "
+                       "one of them");
     const char **line = line_of(o);
     if (line == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");

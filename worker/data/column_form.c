@@ -59,8 +59,8 @@ bool column_form_plain_time(uint32_t i)
 }
 
 /* Times of other years are numbers that mean something else. */
-#define TIME_EARLIEST 788918400u  /* 1995 */
-#define TIME_LATEST 2208988800u   /* 2040 */
+#define TIME_EARLIEST 788918400u /* 1995 */
+#define TIME_LATEST 2208988800u  /* 2040 */
 
 static bool is_time(uint32_t i, const struct cell *cell, uint32_t *out)
 {
@@ -168,7 +168,8 @@ static void few_take(struct column_form *f, const struct cell *cell, bool positi
         return;
     uint32_t bytes = MIN(cell->bytes, (uint32_t)COLUMN_SEEN_TEXT);
     for (uint32_t i = 0; i < f->few_count; i++)
-        if (f->few[i].bytes == bytes && memcmp(f->few[i].text, cell->text, MIN(bytes, COLUMN_SEEN_TEXT - 1)) == 0) {
+        if (f->few[i].bytes == bytes &&
+            memcmp(f->few[i].text, cell->text, MIN(bytes, COLUMN_SEEN_TEXT - 1)) == 0) {
             f->few[i].rows++;
             f->few[i].positives += positive;
             return;

@@ -8,9 +8,9 @@
 
 #include "worker/data/column_seen.h"
 
-#define FORM_FEW 12u      /* texts that are kept of a column with no more of them */
-#define FORM_MISSING 12u  /* words for what is missing */
-#define FORM_TIMES 14u    /* forms of times */
+#define FORM_FEW 12u     /* texts that are kept of a column with no more of them */
+#define FORM_MISSING 12u /* words for what is missing */
+#define FORM_TIMES 14u   /* forms of times */
 
 struct form_value {
     char text[COLUMN_SEEN_TEXT];

@@ -75,8 +75,8 @@ static int plain_open(struct source_file *of, int *fd, bool *packed, struct err 
         n = pread(*fd, first, sizeof first, 0);
     if (n < 0) {
         int code = errno == ENOENT ? SHOAL_E_NOINPUT : SHOAL_E_IO;
-        int rc = err_set(e, code, "%s: %s; check the path and its rights", of->name,
-                         strerror(errno));
+        int rc =
+            err_set(e, code, "%s: %s; check the path and its rights", of->name, strerror(errno));
         if (*fd >= 0)
             close(*fd);
         return rc;

@@ -9,12 +9,12 @@
 
 #include "worker/data/source.h"
 
-#define FRONT_FILES 64u           /* files of a list that are opened */
-#define FRONT_BYTES (1ull << 30)  /* decoded text of one file */
+#define FRONT_FILES 64u          /* files of a list that are opened */
+#define FRONT_BYTES (1ull << 30) /* decoded text of one file */
 
 struct front {
     struct source source;
-    bool whole;          /* all text of all files is in it */
+    bool whole;           /* all text of all files is in it */
     double bytes_on_disk; /* of all files of the list; 0: one is a stream */
     /* bytes on disk that one byte of the source's text takes; 1 for plain files */
     double packing;

@@ -58,68 +58,70 @@ static bool has_one(const char *name, const char *const *list)
 uint32_t guess_label(const char *name)
 {
     static const char *const list[] = {
-        "label",      "click",     "clicked",    "is click",   "isclick",      "is clicked",
-        "clk",        "target",    "y",          "labels",     "clicks",       "conversion",
-        "converted",  "is conversion",           "cvr",        "buy",          "bought",
-        "purchase",   "purchased", "is buy",     "order",      "ordered",      "is attributed",
-        "response",   "outcome",   "class",      "is ad click", "like",        "liked",
-        "is like",    "follow",    "share",      "install",    "installed",    "long view",
-        "finish",     "watched",   "survived",   "result",     "score label",  "label click",
-        "click label", NULL};
+        "label",     "click",         "clicked",     "is click",    "isclick",       "is clicked",
+        "clk",       "target",        "y",           "labels",      "clicks",        "conversion",
+        "converted", "is conversion", "cvr",         "buy",         "bought",        "purchase",
+        "purchased", "is buy",        "order",       "ordered",     "is attributed", "response",
+        "outcome",   "class",         "is ad click", "like",        "liked",         "is like",
+        "follow",    "share",         "install",     "installed",   "long view",     "finish",
+        "watched",   "survived",      "result",      "score label", "label click",   "click label",
+        NULL};
     return is_one(name, list);
 }
 
 bool guess_grade(const char *name)
 {
-    static const char *const list[] = {"rating", "ratings", "stars", "star",
-                                       "grade",  "overall", "score", "rating float", NULL};
+    static const char *const list[] = {"rating",  "ratings", "stars",        "star", "grade",
+                                       "overall", "score",   "rating float", NULL};
     return is_one(name, list) != 0;
 }
 
 bool guess_time(const char *name)
 {
-    static const char *const list[] = {"time",     "timestamp", "ts",       "date",       "datetime",
-                                       "day",      "hour",      "dt",       "event time", "when",
-                                       "unixtime", "epoch",     "created",  "at",         NULL};
+    static const char *const list[] = {"time",     "timestamp", "ts",      "date",       "datetime",
+                                       "day",      "hour",      "dt",      "event time", "when",
+                                       "unixtime", "epoch",     "created", "at",         NULL};
     return has_one(name, list);
 }
 
 bool guess_quantity(const char *name)
 {
     static const char *const list[] = {
-        "age",    "price",   "count",   "cnt",     "counts",   "num",    "number", "amount",
-        "amt",    "qty",     "quantity", "duration", "length", "size",   "rate",   "ratio",
-        "ctr",    "days",    "minutes", "seconds", "distance", "budget", "bid",    "income",
-        "salary", "balance", "freq",    "frequency", "total",  "avg",    "mean",   "sum",
-        "width",  "height",  "weight",  "value",   "cost usd", "revenue", "views", "score",
-        "year",   "affinity", "probability",      "fnlwgt",   "capital gain",      "capital loss",
-        NULL};
+        "age",         "price",   "count",        "cnt",          "counts",   "num",
+        "number",      "amount",  "amt",          "qty",          "quantity", "duration",
+        "length",      "size",    "rate",         "ratio",        "ctr",      "days",
+        "minutes",     "seconds", "distance",     "budget",       "bid",      "income",
+        "salary",      "balance", "freq",         "frequency",    "total",    "avg",
+        "mean",        "sum",     "width",        "height",       "weight",   "value",
+        "cost usd",    "revenue", "views",        "score",        "year",     "affinity",
+        "probability", "fnlwgt",  "capital gain", "capital loss", NULL};
     return has_one(name, list);
 }
 
 bool guess_identity(const char *name)
 {
     static const char *const list[] = {
-        "id",   "ids",    "user",     "item", "ad",       "site",   "app",    "device", "campaign",
-        "code", "zip",    "zipcode",  "ip",   "category", "cat",    "brand",  "movie",  "member",
-        "city", "region", "country",  "type", "creative", "advertiser",       "product", "sku",
-        "page", "query",  "session",  "shop", "seller",   "uid",    "iid",    "pid",    "cid",
-        NULL};
+        "id",       "ids",    "user", "item",    "ad",      "site",     "app",      "device",
+        "campaign", "code",   "zip",  "zipcode", "ip",      "category", "cat",      "brand",
+        "movie",    "member", "city", "region",  "country", "type",     "creative", "advertiser",
+        "product",  "sku",    "page", "query",   "session", "shop",     "seller",   "uid",
+        "iid",      "pid",    "cid",  NULL};
     return has_one(name, list);
 }
 
 bool guess_user(const char *name)
 {
-    static const char *const list[] = {"user",    "user id", "uid",        "userid",    "member",
-                                       "visitor", "member id", "visitor id", "customer", "customer id",
-                                       "reviewer id", "user id token", "account", "account id", NULL};
+    static const char *const list[] = {"user",     "user id",     "uid",         "userid",
+                                       "member",   "visitor",     "member id",   "visitor id",
+                                       "customer", "customer id", "reviewer id", "user id token",
+                                       "account",  "account id",  NULL};
     return is_one(name, list) != 0;
 }
 
 bool guess_weight(const char *name)
 {
-    static const char *const list[] = {"sample weight", "example weight", "row weight",
-                                       "importance weight", "weights", NULL};
+    static const char *const list[] = {"sample weight",     "example weight", "row weight",
+                                       "importance weight", "weights",        NULL};
     return is_one(name, list) != 0;
 }
 

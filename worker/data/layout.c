@@ -178,8 +178,8 @@ static bool first_again(struct text *t, uint32_t columns)
     for (uint32_t i = 1; hash != NULL && i < t->lines && !again; i++) {
         n = csv_cut(t, i);
         for (uint32_t k = 0; k < columns && n == columns; k++)
-            again |= t->cell[k].bytes > 0 &&
-                     hash[k] == hash_bytes(t->cell[k].text, t->cell[k].bytes, 0);
+            again |=
+                t->cell[k].bytes > 0 && hash[k] == hash_bytes(t->cell[k].text, t->cell[k].bytes, 0);
     }
     free(hash);
     return again;
@@ -296,14 +296,13 @@ static int text_layout(struct text *t, struct layout *out, struct err *e)
             return err_set(e, SHOAL_E_DATA,
                            "%s is binary: a byte 0 stands in line %u; write its rows as csv",
                            t->name, i + 1);
-    kind_hint(first->text, first->bytes, first->text[0] == '{' || first->text[0] == '[' ? ',' : '\0',
-              hint);
+    kind_hint(first->text, first->bytes,
+              first->text[0] == '{' || first->text[0] == '[' ? ',' : '\0', hint);
     if (first->text[0] == '{' || first->text[0] == '[' || first->text[0] == '#' ||
         (first->bytes > 4 && memcmp(first->text, "sep=", 4) == 0))
         if (hint[0] != '\0')
             return err_set(e, SHOAL_E_DATA, "%s: %s", t->name, hint);
-    if (entries_fit(t, DATA_LIBFFM, out) || entries_fit(t, DATA_LIBSVM, out) ||
-        criteo_fits(t, out))
+    if (entries_fit(t, DATA_LIBFFM, out) || entries_fit(t, DATA_LIBSVM, out) || criteo_fits(t, out))
         return 0;
     return csv_find(t, out, e);
 }

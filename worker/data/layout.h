@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #define LAYOUT_BYTES (1u << 20) /* first bytes of a text that are enough */
-#define LAYOUT_COLUMNS 4096u /* most columns */
+#define LAYOUT_COLUMNS 4096u    /* most columns */
 #define LAYOUT_WHY 192u
 
 struct layout {

@@ -45,7 +45,7 @@ const char *propose_use_name(const struct propose_column *c)
     return "";
 }
 
-#define WHY(c, ...) (void)snprintf((c)->why, sizeof (c)->why, __VA_ARGS__)
+#define WHY(c, ...) (void)snprintf((c)->why, sizeof(c)->why, __VA_ARGS__)
 
 /* ---- leaks ----------------------------------------------------------------------------------- */
 
@@ -363,8 +363,7 @@ static void sums_take(const struct survey *s, struct proposal *p)
 static void notes_take(const struct survey *s, struct proposal *p)
 {
     const struct survey_part *t = &s->part[GUESS_TRAIN];
-    if (p->label.column != FEATURE_NO_COLUMN &&
-        (t->positives == 0 || t->positives == t->rows))
+    if (p->label.column != FEATURE_NO_COLUMN && (t->positives == 0 || t->positives == t->rows))
         propose_note(p, "all rows looked at have the same label: nothing can be learnt from them");
     if (!s->layout.sure)
         propose_note(p, "the format is a guess: %.150s", s->layout.why);
@@ -412,6 +411,8 @@ int propose_columns(const struct survey *s, struct proposal *p, struct err *e)
     } else {
         format_choose(s, p);
     }
+    for (uint32_t i = 0; i < s->columns; i++) /* names in it go into comments */
+        (void)text_clean(p->column[i].why);
     sums_take(s, p);
     split_choose(s, p);
     notes_take(s, p);

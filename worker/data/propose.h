@@ -29,10 +29,10 @@ enum propose_split {
 
 struct propose_column {
     enum propose_use use;
-    bool whole, weighted;      /* of a category; of a multi */
-    char separator;            /* of a multi */
-    const char *transform;     /* of a number */
-    char why[PROPOSE_WHY];     /* "": nothing to say */
+    bool whole, weighted;  /* of a category; of a multi */
+    char separator;        /* of a multi */
+    const char *transform; /* of a number */
+    char why[PROPOSE_WHY]; /* "": nothing to say */
 };
 
 struct proposal {
@@ -45,10 +45,11 @@ struct proposal {
     bool ordered;             /* rows are in order of time */
     uint32_t group;           /* a column, or FEATURE_NO_COLUMN */
     bool comma;
-    uint32_t missing; /* a bit for each word of column_form_missing */
+    uint32_t missing;    /* a bit for each word of column_form_missing */
     uint64_t unlabelled; /* rows whose label is malformed */
     enum propose_split split;
-    char unpack[64]; /* PROPOSE_TENTH, PROPOSE_LAST: the command that prints the file, before its name; "": awk reads it */
+    char unpack
+        [64]; /* PROPOSE_TENTH, PROPOSE_LAST: the command that prints the file, before its name; "": awk reads it */
     uint32_t fields, numbers;
     char note[PROPOSE_NOTES][PROPOSE_WHY]; /* sentences about the whole */
     uint32_t notes;
@@ -70,7 +71,8 @@ char *propose_text(const struct survey *s, const struct proposal *p);
 struct json *propose_json(const struct survey *s, const struct proposal *p);
 
 /* ---- between the files propose*.c ---- */
-void propose_note(struct proposal *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void propose_note(struct proposal *p, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 const char *propose_use_name(const struct propose_column *c); /* "number standard" */
 
 #endif

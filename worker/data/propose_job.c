@@ -13,8 +13,8 @@
 
 static bool is_plain(const char *text)
 {
-    static const char *const other[] = {"y",  "n",   "yes",  "no",   "true", "false",
-                                        "on", "off", "null", "~",    NULL};
+    static const char *const other[] = {"y",  "n",   "yes",  "no", "true", "false",
+                                        "on", "off", "null", "~",  NULL};
     char small[LIMIT_NAME];
     size_t n = strlen(text);
     if (n == 0 || n >= sizeof small || !(isalpha((unsigned char)text[0]) || text[0] == '_'))
@@ -51,9 +51,10 @@ static void scalar(FILE *f, const char *text)
 static void shell_word(char *out, size_t bytes, const char *word)
 {
     size_t at = strlen(out);
-    bool bare = word[0] != '-' && word[0] != '\0' &&
-                strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./") ==
-                    strlen(word);
+    bool bare =
+        word[0] != '-' && word[0] != '\0' &&
+        strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./") ==
+            strlen(word);
     if (bare) {
         (void)snprintf(out + at, bytes - at, "%s", word);
         return;
@@ -273,8 +274,11 @@ static void label_put(FILE *f, const struct survey *s, const struct proposal *p)
     }
     if (p->candidates > 0) {
         fputs("  # Others that may be it:", f);
-        for (uint32_t i = 0; i < p->candidates; i++)
-            fprintf(f, "%s %s", i > 0 ? "," : "", s->column[p->candidate[i]].name);
+        for (uint32_t i = 0; i < p->candidates; i++) {
+            char name[LIMIT_NAME];
+            text_copy(name, sizeof name, s->column[p->candidate[i]].name);
+            fprintf(f, "%s %s", i > 0 ? "," : "", text_clean(name));
+        }
         fputs("\n", f);
     }
     if (l->words) {
@@ -344,8 +348,8 @@ static void data_put(FILE *f, const struct survey *s, const struct proposal *p)
 /* Settings by the number of rows: a job of few rows needs small batches and a small network. */
 static void model_put(FILE *f, const struct survey *s, const struct proposal *p)
 {
-    double rows = s->part[GUESS_TRAIN].all > 0 ? s->part[GUESS_TRAIN].all
-                                               : (double)s->part[GUESS_TRAIN].rows;
+    double rows =
+        s->part[GUESS_TRAIN].all > 0 ? s->part[GUESS_TRAIN].all : (double)s->part[GUESS_TRAIN].rows;
     uint32_t batch = 64;
     while (batch < 4096 && batch * 100.0 < rows)
         batch *= 2;

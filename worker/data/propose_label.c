@@ -28,9 +28,9 @@ static bool all_numbers(const struct column_form *f)
     for (uint32_t i = 0; i < f->few_count && f->few_count <= FORM_FEW; i++)
         if (!value_number(&f->few[i], &x))
             return false;
-    return f->few_count <= FORM_FEW ? f->few_count > 0
-                                    : f->seen.numbers > 0 &&
-                                          f->seen.numbers == column_form_values(f);
+    return f->few_count <= FORM_FEW
+               ? f->few_count > 0
+               : f->seen.numbers > 0 && f->seen.numbers == column_form_values(f);
 }
 
 static bool is_zero_one(const struct column_form *f)
@@ -82,9 +82,9 @@ static void numbers_part(const struct column_form *f, struct survey_label *l)
 
 static bool means_yes(const struct form_value *v)
 {
-    static const char *const list[] = {"click", "clicked", "yes",  "y",     "t",        "buy",
-                                       "pos",   "positive", "good", "won",  "purchase", "converted",
-                                       "like",  "1",        "true", "conversion"};
+    static const char *const list[] = {
+        "click", "clicked", "yes",      "y",         "t",    "buy", "pos",  "positive",
+        "good",  "won",     "purchase", "converted", "like", "1",   "true", "conversion"};
     char text[COLUMN_SEEN_TEXT + 1] = "";
     memcpy(text, v->text, strnlen(v->text, sizeof v->text));
     for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
@@ -166,8 +166,9 @@ static void positive_choose(const struct survey *s, struct proposal *p)
         return;
     }
     if (!is_binary(f)) {
-        (void)snprintf(p->label_why + at, sizeof p->label_why - at, "; it has other values than "
-                                                                    "numbers, True and False");
+        (void)snprintf(p->label_why + at, sizeof p->label_why - at,
+                       "; it has other values than "
+                       "numbers, True and False");
         p->label_sure = false;
         return;
     }
@@ -195,9 +196,8 @@ static int said_find(const struct survey *s, const char *said, struct proposal *
 int propose_label(const struct survey *s, const char *said, struct proposal *p, struct err *e)
 {
     uint32_t best = 0, second = 0;
-    *p = (struct proposal){.label.column = FEATURE_NO_COLUMN,
-                           .time = FEATURE_NO_COLUMN,
-                           .group = FEATURE_NO_COLUMN};
+    *p = (struct proposal){
+        .label.column = FEATURE_NO_COLUMN, .time = FEATURE_NO_COLUMN, .group = FEATURE_NO_COLUMN};
     if (said != NULL)
         return said_find(s, said, p, e);
     if (!format_of(s->layout.format)->named) {
@@ -220,11 +220,11 @@ int propose_label(const struct survey *s, const char *said, struct proposal *p, 
     if (best == 0)
         return none_found(s, NULL, e);
     for (uint32_t i = 0; i < s->columns; i++)
-        if (i != p->label.column && score_of(s, i) >= 20 && (best < 500 || score_of(s, i) >= 500))
+        if (i != p->label.column && score_of(s, i) >= 20 && best < 400)
             candidate_add(p, i);
     p->label_sure = best >= 500 || (best >= 100 && p->candidates == 0) || best >= 400;
     (void)snprintf(p->label_why, sizeof p->label_why, "%s",
-                   best >= 400   ? "by its name"
+                   best >= 400          ? "by its name"
                    : p->candidates == 0 ? "the only column with two values"
                                         : "one of several with two values: look at it");
     positive_choose(s, p);

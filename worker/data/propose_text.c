@@ -116,8 +116,8 @@ static void head_put(FILE *f, const struct survey *s, const struct proposal *p)
         part_put(f, s, i);
     (void)snprintf(text, sizeof text, "none found");
     if (p->label.column != FEATURE_NO_COLUMN)
-        (void)snprintf(text, sizeof text, "%s, %s%s", s->column[p->label.column].name,
-                       p->label_why, p->label_sure ? "" : " (not sure)");
+        (void)snprintf(text, sizeof text, "%s, %s%s", s->column[p->label.column].name, p->label_why,
+                       p->label_sure ? "" : " (not sure)");
     words_put(f, "label", 9, text_clean(text));
     if (p->candidates > 0) {
         (void)snprintf(text, sizeof text, "or else:");
@@ -174,8 +174,7 @@ static void examples_text(const struct column_form *f, const struct propose_colu
         return;
     }
     for (uint32_t i = 0; i < f->seen.examples && at < bytes; i++)
-        at += (size_t)snprintf(out + at, bytes - at, "%s%s", i > 0 ? ", " : "",
-                               f->seen.example[i]);
+        at += (size_t)snprintf(out + at, bytes - at, "%s%s", i > 0 ? ", " : "", f->seen.example[i]);
     (void)text_clean(out);
 }
 

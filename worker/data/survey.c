@@ -37,9 +37,7 @@ static int job_make(const struct survey *s, struct job *job, struct err *e)
         at += (size_t)snprintf(text + at, room - at, ", delimiter: %s, header: %s", delimiter,
                                l->header ? "true" : "false");
     }
-    if (l->format == DATA_TFRECORD)
-        at += (size_t)snprintf(text + at, room - at, ", label: 0");
-    if (l->format == DATA_CSV && l->header)
+    if (l->format == DATA_TFRECORD || (l->format == DATA_CSV && l->header))
         at += (size_t)snprintf(text + at, room - at,
                                ", label: 0, columns: [{name: \"1\"}, {name: \"*\", type: skip}]");
     if (l->format == DATA_CSV && !l->header) {
@@ -49,8 +47,6 @@ static int job_make(const struct survey *s, struct job *job, struct err *e)
                                    i > 1 ? ", type: skip" : "");
         at += (size_t)snprintf(text + at, room - at, "]");
     }
-    if (l->format == DATA_TFRECORD)
-        at += (size_t)snprintf(text + at, room - at, ", columns: [{name: \"*\", type: multi}]");
     (void)snprintf(text + at, room - at, "}\ntables: [{name: emb}]\nmodel: {kind: lr}\n");
     int rc = job_parse(text, strlen(text), "shoal data", NULL, job, e);
     free(text);
@@ -119,6 +115,8 @@ static int features_open(struct survey *s, struct err *e)
         return rc;
     rc = job_features(s, &job, &s->features, e);
     job_free(&job);
+    if (rc == 0 && s->features.format->keyed) /* every column may have several values */
+        memset(s->features.keyed.separator, KEYED_ANY, s->features.columns);
     return rc;
 }
 

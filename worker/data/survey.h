@@ -37,14 +37,15 @@ struct survey_part {
     uint64_t rows, bad, positives; /* rows: good ones that were looked at */
     bool whole;                    /* these are all */
     double all;                    /* rows of all files, estimated by their sizes; 0: not known */
-    char bad_first[REASON_BYTES + LIMIT_PATH]; /* file, line and reason of the first malformed row */
+    char
+        bad_first[REASON_BYTES + LIMIT_PATH]; /* file, line and reason of the first malformed row */
 };
 
 struct survey {
     struct layout layout;
     struct survey_part part[GUESS_ROLES];
     struct front front[GUESS_ROLES]; /* open while the survey lasts: streams are read once */
-    bool by_name;            /* the names of the files tell the parts */
+    bool by_name;                    /* the names of the files tell the parts */
     bool by_order;           /* the last of several files is for validation, no name tells */
     struct string_list left; /* sentences on files that are left out */
     struct features features;

@@ -49,6 +49,10 @@ static int find_add(struct survey *s, struct finds *f, const char *path, bool sa
     bool stream = strcmp(path, "-") == 0;
     if (!stream && stat(path, &st) != 0)
         return err_set(e, SHOAL_E_NOINPUT, "%s: %s; check the path", path, strerror(errno));
+    if (!stream && !S_ISREG(st.st_mode))
+        return err_set(e, SHOAL_E_NOINPUT,
+                       "%s is a pipe or a device: give it as standard input, `shoal data - <%s`",
+                       path, path);
     for (size_t i = 0; i < f->count && !stream; i++)
         if (f->file[i].dev == st.st_dev && f->file[i].inode == st.st_ino)
             return left_add(s, e, path, "the same file again, taken once");
@@ -130,8 +134,8 @@ static int layouts_find(struct survey *s, struct finds *f, struct err *e)
         if (rc == SHOAL_E_DATA && !file->said) {
             size_t n = strlen(file->path);
             bool named = strncmp(why.text, file->path, n) == 0;
-            rc = left_add(s, e, file->path,
-                          why.text + (named ? n + strspn(why.text + n, ": ") : 0));
+            rc =
+                left_add(s, e, file->path, why.text + (named ? n + strspn(why.text + n, ": ") : 0));
         } else if (rc != 0) {
             *e = why;
         }

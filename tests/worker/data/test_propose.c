@@ -149,7 +149,10 @@ END_TEST
 static void row_floats(int i, char *line)
 {
     sprintf(line, "%d,%d.0,%d:0.5|%d:1.5,%s,x%d", click(i), i % 50, i % 7, i % 5,
-            i % 9 == 0 ? "NA" : i % 2 ? "1.5" : "2.25", i % 7);
+            i % 9 == 0 ? "NA"
+            : i % 2    ? "1.5"
+                       : "2.25",
+            i % 7);
 }
 
 START_TEST(propose_whole_ids_weights_and_missing_words)
@@ -165,8 +168,8 @@ END_TEST
 
 static void row_leaks(int i, char *line)
 {
-    sprintf(line, "%d,u%d,%d,%s,%d,%d", click(i), i % 50, click(i), click(i) ? "yes" : "no",
-            i % 2, i);
+    sprintf(line, "%d,u%d,%d,%s,%d,%d", click(i), i % 50, click(i), click(i) ? "yes" : "no", i % 2,
+            i);
 }
 
 START_TEST(propose_leaks_ids_and_other_labels_are_left_out)
@@ -316,7 +319,8 @@ START_TEST(propose_text_fits_80_columns)
     char *text = propose_text(&s, &p);
     for (const char *line = text; *line != '\0';) {
         size_t n = strcspn(line, "\n");
-        bool path = strstr(line, worker_path("")) != NULL && strstr(line, worker_path("")) < line + n;
+        bool path =
+            strstr(line, worker_path("")) != NULL && strstr(line, worker_path("")) < line + n;
         ck_assert_msg(n < 80 || path, "%.*s", (int)n, line);
         line += n + (line[n] != '\0');
     }
