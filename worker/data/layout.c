@@ -130,12 +130,38 @@ static bool criteo_fits(struct text *t, struct layout *out)
 
 /* ---- csv ------------------------------------------------------------------------------------- */
 
-/* Cuts line i; 0: it does not end within its quotes, or is malformed. */
-static uint32_t csv_cut(struct text *t, uint32_t i)
+/* The row that begins on line i and goes on while a quoted cell is open; a quote that nothing closes
+ * costs the line alone. *next: the line behind it. */
+static struct cell row_of(const struct text *t, uint32_t i, uint32_t *next)
+{
+    const char *delimiter = t->features->delimiter, *from = t->line[i].text;
+    struct csv_walk w = {.state = 0};
+    const char *at = from, *end = from + t->line[i].bytes;
+    *next = i + 1;
+    framing_walk(&w, delimiter, at, (size_t)(end - at));
+    for (uint32_t k = i + 1; framing_open(&w) && k < t->lines; k++) {
+        at = end;
+        end = t->line[k].text + t->line[k].bytes;
+        if (end - from > LIMIT_LINE_BYTES)
+            break;
+        framing_walk(&w, delimiter, at, (size_t)(end - at));
+        if (!framing_open(&w)) {
+            *next = k + 1;
+            return (struct cell){from, (uint32_t)(end - from)};
+        }
+    }
+    return t->line[i];
+}
+
+/* Cuts the row that begins on line i; 0: it is malformed. */
+static uint32_t csv_cut(struct text *t, uint32_t i, uint32_t *next)
 {
     char reason[REASON_BYTES];
     uint32_t count = 0;
-    if (format_csv.head(t->features, line_of(t, i), t->line[i].bytes, t->cell, &count, reason) != 0)
+    struct cell row = row_of(t, i, next);
+    memcpy(t->room, row.text, row.bytes);
+    t->room[row.bytes] = '\0';
+    if (format_csv.head(t->features, t->room, row.bytes, t->cell, &count, reason) != 0)
         return 0;
     return count;
 }
@@ -144,15 +170,14 @@ static uint32_t csv_cut(struct text *t, uint32_t i)
  * many. */
 static double columns_by(struct text *t, const char *delimiter, uint32_t *columns)
 {
-    static const uint32_t none = 0;
     uint32_t *lines = calloc(CELLS_MAX + 1, sizeof *lines);
-    uint32_t cut = 0, first = 0, most = none;
+    uint32_t cut = 0, first = 0, most = 0, next;
     strcpy(t->features->delimiter, delimiter);
-    for (uint32_t i = 0; lines != NULL && i < t->lines; i++) {
-        uint32_t count = csv_cut(t, i);
+    for (uint32_t i = 0; lines != NULL && i < t->lines; i = next) {
+        uint32_t count = csv_cut(t, i, &next);
         if (i == 0)
             first = count;
-        if (count == 0) /* a row over several lines */
+        if (count == 0)
             continue;
         cut++;
         lines[count]++;
@@ -170,13 +195,13 @@ static double columns_by(struct text *t, const char *delimiter, uint32_t *column
 /* True when a cell of line 0 stands again in its column. */
 static bool first_again(struct text *t, uint32_t columns)
 {
-    uint32_t n = csv_cut(t, 0);
+    uint32_t next, n = csv_cut(t, 0, &next);
     uint64_t *hash = malloc(sizeof *hash * (columns + 1));
     bool again = false;
     for (uint32_t k = 0; hash != NULL && k < columns && k < n; k++)
         hash[k] = hash_bytes(t->cell[k].text, t->cell[k].bytes, 0);
-    for (uint32_t i = 1; hash != NULL && i < t->lines && !again; i++) {
-        n = csv_cut(t, i);
+    for (uint32_t i = next; hash != NULL && i < t->lines && !again; i = next) {
+        n = csv_cut(t, i, &next);
         for (uint32_t k = 0; k < columns && n == columns; k++)
             again |=
                 t->cell[k].bytes > 0 && hash[k] == hash_bytes(t->cell[k].text, t->cell[k].bytes, 0);
@@ -189,9 +214,10 @@ static bool first_again(struct text *t, uint32_t columns)
 static bool numbers_below(struct text *t, uint32_t columns)
 {
     double x;
-    uint32_t numbers = 0, lines = 0;
-    for (uint32_t i = 1; i < t->lines; i++) {
-        if (csv_cut(t, i) != columns)
+    uint32_t numbers = 0, lines = 0, next;
+    (void)csv_cut(t, 0, &next);
+    for (uint32_t i = next; i < t->lines; i = next) {
+        if (csv_cut(t, i, &next) != columns)
             continue;
         lines++;
         bool has = false;
@@ -208,7 +234,7 @@ static void header_find(struct text *t, struct layout *out)
     const char *why;
     bool number = false, named = false;
     strcpy(t->features->delimiter, out->delimiter);
-    uint32_t n = csv_cut(t, 0);
+    uint32_t next, n = csv_cut(t, 0, &next);
     for (uint32_t k = 0; k < n; k++) {
         number |= feature_number(&t->cell[k], &x);
         named |= guess_is_name(t->cell[k].text, t->cell[k].bytes);

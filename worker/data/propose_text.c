@@ -206,7 +206,7 @@ static void table_put(FILE *f, const struct survey *s, const struct proposal *p)
 {
     bool guess = false, any = false;
     fprintf(f, "\n%-*s %-15s %6s %10s  %s\n", NAME_WIDE, "column", "as", "filled", "values",
-            "examples, or least to most");
+            "examples, or range");
     for (uint32_t i = 0; i < s->columns; i++) {
         column_put(f, s, p, i);
         (void)distinct_of(&s->column[i].form, &p->column[i], &guess);

@@ -103,7 +103,7 @@ END_TEST
 
 START_TEST(layout_criteo_has_forty_columns_and_numbers_first)
 {
-    char line[256] = "1";
+    char line[512] = "1";
     for (int i = 0; i < 13; i++)
         strcat(line, i % 2 ? "\t" : "\t5");
     for (int i = 0; i < 26; i++)

@@ -14,7 +14,7 @@ enum { ROWS = 400 };
 static struct survey s;
 static struct proposal p;
 static struct string_list words;
-static char *job_text;
+static char *made;
 static struct err e;
 
 static void setup(void)
@@ -28,8 +28,8 @@ static void forget(void)
     propose_free(&p);
     survey_free(&s);
     config_list_free(&words);
-    free(job_text);
-    job_text = NULL;
+    free(made);
+    made = NULL;
 }
 
 static void teardown(void)
@@ -71,7 +71,7 @@ static int look(const char *label, uint64_t rows)
     if (rc == 0)
         rc = propose_columns(&s, &p, &e);
     if (rc == 0)
-        job_text = propose_job(&s, &p, true);
+        made = propose_job(&s, &p, true);
     return rc;
 }
 
@@ -80,9 +80,9 @@ static void taken(void)
 {
     struct job job;
     ck_assert_msg(look(NULL, 0) == 0, "%s", e.text);
-    ck_assert_msg(job_parse(job_text, strlen(job_text), "job", NULL, &job, &e) == 0, "%s\n%s",
-                  e.text, job_text);
-    ck_assert_msg(survey_try(&s, &job, &e) == 0, "%s\n%s", e.text, job_text);
+    ck_assert_msg(job_parse(made, strlen(made), "job", NULL, &job, &e) == 0, "%s\n%s", e.text,
+                  made);
+    ck_assert_msg(survey_try(&s, &job, &e) == 0, "%s\n%s", e.text, made);
     job_free(&job);
 }
 
@@ -99,7 +99,7 @@ static void check_column(const char *name, const char *as)
 
 static void check_says(const char *part)
 {
-    ck_assert_msg(strstr(job_text, part) != NULL, "no \"%s\" in\n%s", part, job_text);
+    ck_assert_msg(strstr(made, part) != NULL, "no \"%s\" in\n%s", part, made);
 }
 
 static void row_plain(int i, char *line)
@@ -293,7 +293,7 @@ START_TEST(propose_entries_need_no_columns)
     write("a.svm", "", row_svm);
     taken();
     check_says("format: libsvm");
-    ck_assert_ptr_null(strstr(job_text, "columns:"));
+    ck_assert_ptr_null(strstr(made, "columns:"));
 }
 END_TEST
 
