@@ -9,6 +9,7 @@ import random
 import re
 import sqlite3
 
+import records
 from lib import *
 
 PAGE = pathlib.Path(__file__).parents[2] / "deploy/manual/own.md"
@@ -63,7 +64,7 @@ def page_works_as_printed(space):
         assert got.returncode == 0, (command, got.stdout, got.stderr)
         wanted = "".join(".*\n?" if line == "..." else re.escape(line) + "\n" for line in shown.splitlines())
         assert re.fullmatch(wanted.replace(".*\n?", "(?:.*\n)*"), got.stdout), (command, got.stdout)
-    report = json.loads((space / "runs/first/report.json").read_text()) if (space / "runs").exists() else json.loads((space / "first/report.json").read_text())
+    report = json.loads((space / "first/report.json").read_text())
     assert report["valid"]["auc"] > 0.6, report["valid"]
 
 
@@ -110,6 +111,11 @@ def files_of_other_programs_are_found_out(space):
         assert found["train"]["rows"] == len(rows) and found["train"]["positives"] == sum(r["click"] for r in rows), (name, found)
         report = trained(space, name.replace(".", "-"), space / name)
         assert report["bad_lines"] == 0 and report["valid"]["auc"] > 0.6, (name, report["valid"])
+    records.write(space / "log.tfrecord", [{**r, "tags": [f"t{r['item'] % 5}", f"t{r['item'] % 7}"]} for r in rows])
+    found = told(space / "log.tfrecord")
+    assert found["format"] == "tfrecord" and found["train"]["rows"] == len(rows) and found["train"]["positives"] == sum(r["click"] for r in rows), found
+    assert next(c for c in found["columns"] if c["name"] == "tags")["as"] == "multi" and found["notes"], found
+    trained(space, "records", space / "log.tfrecord", more=["--set", f"data.valid={space / 'log.tfrecord'}"])
     piped = told("-", stdin=gzip.compress(plain.encode()))
     assert piped["train"]["rows"] == len(rows) and piped["train"]["files"] == ["-"]
 

@@ -87,14 +87,13 @@ bool guess_time(const char *name)
 bool guess_quantity(const char *name)
 {
     static const char *const list[] = {
-        "age",         "price",   "count",        "cnt",          "counts",   "num",
-        "number",      "amount",  "amt",          "qty",          "quantity", "duration",
-        "length",      "size",    "rate",         "ratio",        "ctr",      "days",
-        "minutes",     "seconds", "distance",     "budget",       "bid",      "income",
-        "salary",      "balance", "freq",         "frequency",    "total",    "avg",
-        "mean",        "sum",     "width",        "height",       "weight",   "value",
-        "cost usd",    "revenue", "views",        "score",        "year",     "affinity",
-        "probability", "fnlwgt",  "capital gain", "capital loss", NULL};
+        "age",    "price",        "count",        "cnt",      "counts",   "num",      "number",
+        "amount", "amt",          "qty",          "quantity", "duration", "length",   "size",
+        "rate",   "ratio",        "ctr",          "days",     "minutes",  "seconds",  "distance",
+        "budget", "bid",          "income",       "salary",   "balance",  "freq",     "frequency",
+        "total",  "avg",          "mean",         "sum",      "width",    "height",   "weight",
+        "value",  "cost usd",     "revenue",      "views",    "score",    "affinity", "probability",
+        "fnlwgt", "capital gain", "capital loss", NULL};
     return has_one(name, list);
 }
 

@@ -13,6 +13,7 @@
 
 #define LISTED_LEAST 0.01     /* share of cells with a separator, from which a column has lists */
 #define LEAK_EXPECTED 200.0   /* rows of the other label that a value should have, and has not */
+#define QUANTITY_LEAST 10u    /* fewer whole numbers are codes, whatever the name */
 #define QUANTITY_DISTINCT 0.2 /* whole numbers with so many values a row are quantities */
 #define SKEWED 20.0           /* the largest number over the mean, from which a log helps */
 
@@ -124,7 +125,7 @@ static bool is_quantity(const char *name, const struct column_form *f, struct pr
     uint64_t distinct = column_seen_distinct(&f->seen), values = column_form_values(f);
     if (guess_identity(name) && !guess_quantity(name))
         return false;
-    if (guess_quantity(name) && distinct > 2)
+    if (guess_quantity(name) && distinct > QUANTITY_LEAST)
         return true;
     if (f->negatives > 0 && distinct > 10) {
         WHY(c, "negative numbers, so a quantity");

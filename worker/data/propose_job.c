@@ -104,9 +104,9 @@ static void command_put(FILE *f, const struct survey *s, const struct proposal *
         (void)snprintf(command + at, sizeof command - at, " | ");
     }
     size_t at = strlen(command);
-    (void)snprintf(command + at, sizeof command - at, "awk '%s%s'%s",
-                   s->features.header ? "NR == 1 || " : "", condition,
-                   p->unpack[0] != '\0' ? "" : " ");
+    bool head = s->features.header && strncmp(condition, "NR <=", 5) != 0;
+    (void)snprintf(command + at, sizeof command - at, "awk '%s%s'%s", head ? "NR == 1 || " : "",
+                   condition, p->unpack[0] != '\0' ? "" : " ");
     if (p->unpack[0] == '\0')
         shell_word(command, sizeof command, path);
     fprintf(f, "  %s: {cmd: ", key);
@@ -202,6 +202,8 @@ static void column_put(FILE *f, const struct survey *s, const struct proposal *p
         size_t at = strlen(name);
         (void)snprintf(name + at, sizeof name - at, "..%s", s->column[i + count - 1].name);
     }
+    if (c->why[0] != '\0')
+        propose_wrap(f, "    # ", "    # ", c->why);
     fputs("    - {name: ", f);
     scalar(f, name);
     if (c->use == PROPOSE_SKIP)
@@ -216,7 +218,7 @@ static void column_put(FILE *f, const struct survey *s, const struct proposal *p
         fputs(c->weighted ? ", weighted: true" : "", f);
     }
     fputs(c->whole ? ", whole: true}" : "}", f);
-    fprintf(f, "%s%s\n", c->why[0] != '\0' ? "  # " : "", c->why);
+    fputc('\n', f);
 }
 
 /* True when the job has to say something of the column. */
@@ -265,21 +267,25 @@ static void csv_put(FILE *f, const struct survey *s, const struct proposal *p)
 static void label_put(FILE *f, const struct survey *s, const struct proposal *p)
 {
     const struct survey_label *l = &p->label;
+    char why[PROPOSE_WHY + 64];
+    (void)snprintf(why, sizeof why, "The label is %s%s.", p->label_why,
+                   p->label_sure ? "" : " (not sure)");
+    propose_wrap(f, "  # ", "  # ", why);
     if (format_of(s->layout.format)->named && (s->layout.header || s->layout.format != DATA_CSV)) {
         fputs("  label: ", f);
         scalar(f, s->column[l->column].name);
-        fprintf(f, "  # %s%s\n", p->label_why, p->label_sure ? "" : " (not sure)");
-    } else {
-        fprintf(f, "  # The label is %s%s.\n", p->label_why, p->label_sure ? "" : " (not sure)");
+        fputc('\n', f);
     }
     if (p->candidates > 0) {
-        fputs("  # Others that may be it:", f);
+        char others[PROPOSE_CANDIDATES * (LIMIT_NAME + 2) + 32] = "Others that may be it:";
         for (uint32_t i = 0; i < p->candidates; i++) {
             char name[LIMIT_NAME];
             text_copy(name, sizeof name, s->column[p->candidate[i]].name);
-            fprintf(f, "%s %s", i > 0 ? "," : "", text_clean(name));
+            size_t at = strlen(others);
+            (void)snprintf(others + at, sizeof others - at, "%s %s", i > 0 ? "," : "",
+                           text_clean(name));
         }
-        fputs("\n", f);
+        propose_wrap(f, "  # ", "  # ", others);
     }
     if (l->words) {
         fputs("  label_positive: [", f);
@@ -319,7 +325,9 @@ static void bad_put(FILE *f, const struct survey *s, const struct proposal *p)
 
 static void data_put(FILE *f, const struct survey *s, const struct proposal *p)
 {
-    fprintf(f, "data:\n  # %s\n  format: %s\n", s->layout.why, format_name(s->layout.format));
+    fputs("data:\n", f);
+    propose_wrap(f, "  # ", "  # ", s->layout.why);
+    fprintf(f, "  format: %s\n", format_name(s->layout.format));
     inputs_put(f, s, p);
     if (s->layout.format == DATA_CSV)
         csv_put(f, s, p);
@@ -351,14 +359,14 @@ static void model_put(FILE *f, const struct survey *s, const struct proposal *p)
     double rows =
         s->part[GUESS_TRAIN].all > 0 ? s->part[GUESS_TRAIN].all : (double)s->part[GUESS_TRAIN].rows;
     uint32_t batch = 64;
-    while (batch < 4096 && batch * 100.0 < rows)
+    while (batch < 4096 && batch * 200.0 < rows)
         batch *= 2;
     bool valid = p->split != PROPOSE_NONE, few = rows < 30000;
     bool pairs = p->fields > 1;
-    fprintf(f, "tables: [{name: emb, dim: %d, optimizer: {kind: adam, lr: %s}}]\n", few ? 8 : 16,
-            few ? "0.005" : "0.001");
+    fprintf(f, "tables: [{name: emb, dim: %d, optimizer: {kind: adam, lr: 0.005}}]\n",
+            few ? 8 : 16);
     fprintf(f, "model: {kind: %s, hidden: %s}\n", pairs ? "deepfm" : "wide_deep",
-            few ? "[32, 16]" : "[128, 64]");
+            few ? "[32, 16]" : "[128, 64], norm: batch");
     fprintf(f, "train: {batch: %u, epochs: %d%s}\n", batch, valid ? 20 : 1,
             valid ? ", early_stop: {metric: auc, patience: 2}" : "");
 }
@@ -375,7 +383,7 @@ char *propose_job(const struct survey *s, const struct proposal *p, bool whole)
               "#     shoal local THIS-FILE\n",
               f);
         for (uint32_t i = 0; i < p->notes; i++)
-            fprintf(f, "# Note: %s.\n", p->note[i]);
+            propose_wrap(f, "# Note: ", "#   ", p->note[i]);
     }
     data_put(f, s, p);
     if (whole)

@@ -12,6 +12,7 @@
 
 #define WIDE 79
 #define NAME_WIDE 20
+#define EXAMPLES_WIDE (WIDE - NAME_WIDE - 36)
 
 /* ---- lines of at most WIDE columns ----------------------------------------------------------- */
 
@@ -38,26 +39,37 @@ static size_t wide_of(const char *text)
     return shown;
 }
 
-/* Prints words behind a head, with later lines indented as the first. */
-static void words_put(FILE *f, const char *head, size_t indent, const char *text)
+void propose_wrap(FILE *f, const char *head, const char *rest, const char *text)
 {
-    size_t at = (size_t)fprintf(f, "%-*s", (int)indent, head);
+    size_t begun = strlen(head), at = begun;
     const char *p = text;
+    fputs(head, f);
     while (*p != '\0') {
         size_t n = strcspn(p, " ");
         char word[PROPOSE_WHY + LIMIT_PATH];
         (void)snprintf(word, sizeof word, "%.*s", (int)n, p);
         size_t shown = wide_of(word);
-        if (at > indent && at + 1 + shown > WIDE)
-            at = (size_t)fprintf(f, "\n%*s", (int)indent, "") - 1;
-        if (at > indent)
-            at += (size_t)fprintf(f, " ");
+        if (at > begun && at + 1 + shown > WIDE) {
+            fprintf(f, "\n%s", rest);
+            at = begun = strlen(rest);
+        }
+        if (at > begun)
+            fputc(' ', f);
+        at += shown + (at > begun);
         fputs(word, f);
-        at += shown;
         p += n;
         p += strspn(p, " ");
     }
     fputc('\n', f);
+}
+
+/* Prints words behind a head, with later lines indented as the first. */
+static void words_put(FILE *f, const char *head, size_t indent, const char *text)
+{
+    char first[32], rest[32];
+    (void)snprintf(first, sizeof first, "%-*s", (int)indent, head);
+    (void)snprintf(rest, sizeof rest, "%*s", (int)indent, "");
+    propose_wrap(f, first, rest, text);
 }
 
 static void time_text(uint32_t at, char out[32])
@@ -173,8 +185,12 @@ static void examples_text(const struct column_form *f, const struct propose_colu
         (void)snprintf(out, bytes, "%.6g to %.6g", f->seen.least, f->seen.most);
         return;
     }
-    for (uint32_t i = 0; i < f->seen.examples && at < bytes; i++)
-        at += (size_t)snprintf(out + at, bytes - at, "%s%s", i > 0 ? ", " : "", f->seen.example[i]);
+    for (uint32_t i = 0; i < f->seen.examples && at < bytes; i++) {
+        const char *text = f->seen.example[i];
+        if (i > 0 && wide_of(out) + 2 + wide_of(text) > EXAMPLES_WIDE)
+            break; /* the first alone is cut */
+        at += (size_t)snprintf(out + at, bytes - at, "%s%s", i > 0 ? ", " : "", text);
+    }
     (void)text_clean(out);
 }
 
@@ -199,7 +215,7 @@ static void column_put(FILE *f, const struct survey *s, const struct proposal *p
     at -= n - (cut ? NAME_WIDE - 2 : wide_of(name)); /* in characters */
     fprintf(f, "%*s %-15s %5.0f%% %10s  ", (int)(at < NAME_WIDE ? NAME_WIDE - at : 0), "",
             propose_use_name(c), filled, count_text(distinct, guess, values));
-    fprintf(f, "%.*s\n", (int)fit(examples, WIDE - NAME_WIDE - 36), examples);
+    fprintf(f, "%.*s\n", (int)fit(examples, EXAMPLES_WIDE), examples);
 }
 
 static void table_put(FILE *f, const struct survey *s, const struct proposal *p)

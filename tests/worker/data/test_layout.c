@@ -52,6 +52,12 @@ START_TEST(layout_a_decimal_comma_is_no_delimiter)
 {
     check_csv("click;price\n1;12,5\n0;3,25\n", ";", 2, true);
     check_csv("1;7;12,5\n0;8;3,25\n", ";", 3, false);
+
+    /* commas part all lines but the first into two */
+    char text[1024] = "click;price\n";
+    for (int i = 0; i < 40; i++)
+        sprintf(text + strlen(text), "%d;%d,25\n", i % 2, i);
+    check_csv(text, ";", 2, true);
 }
 END_TEST
 
