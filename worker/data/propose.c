@@ -238,7 +238,8 @@ static bool left_out(const struct survey *s, const struct proposal *p, uint32_t 
         WHY(c, "no name, and a value of its own in each row: an index, as pandas writes it");
     } else if (column_seen_own(&f->seen) && !fraction) {
         WHY(c, "a value of its own in each row: it names the row");
-    } else if (guess_label(of->name) != 0 && f->few_count == 2) {
+    } else if (p->label.column != FEATURE_NO_COLUMN && guess_label(of->name) != 0 &&
+               f->few_count == 2) {
         WHY(c, "another label? two tasks: label: [%.40s, %.40s], model: {kind: mmoe}",
             s->column[p->label.column].name, of->name);
     } else if (guess_propensity(of->name)) {

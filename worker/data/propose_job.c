@@ -206,7 +206,7 @@ static void column_put(FILE *f, const struct survey *s, const struct proposal *p
         propose_wrap(f, "    # ", "    # ", c->why);
     fputs("    - {name: ", f);
     scalar(f, name);
-    if (c->use == PROPOSE_SKIP)
+    if (c->use == PROPOSE_SKIP || c->use == PROPOSE_TIME)
         fputs(", type: skip", f);
     if (c->use == PROPOSE_LABEL)
         fputs(", type: label", f);
@@ -268,7 +268,7 @@ static void label_put(FILE *f, const struct survey *s, const struct proposal *p)
 {
     const struct survey_label *l = &p->label;
     char why[PROPOSE_WHY + 64];
-    (void)snprintf(why, sizeof why, "The label is %s%s.", p->label_why,
+    (void)snprintf(why, sizeof why, "The label: %s%s.", p->label_why,
                    p->label_sure ? "" : " (not sure)");
     propose_wrap(f, "  # ", "  # ", why);
     if (format_of(s->layout.format)->named && (s->layout.header || s->layout.format != DATA_CSV)) {

@@ -228,6 +228,16 @@ START_TEST(propose_no_label_is_said_with_the_columns)
 }
 END_TEST
 
+START_TEST(propose_a_label_that_is_not_there_is_said_with_the_columns)
+{
+    write("a.csv", PLAIN, row_plain);
+    ck_assert_int_eq(look("nothing", 0), SHOAL_E_NOT_FOUND);
+    ck_assert_int_eq(propose_columns(&s, &p, &e), 0); /* they are shown even so */
+    check_column("user", "category");
+    check_column("click", "category");
+}
+END_TEST
+
 START_TEST(propose_parts_are_told_by_names_of_files)
 {
     write("train.csv", PLAIN, row_plain);
@@ -340,6 +350,7 @@ int main(void)
     tcase_add_test(t, propose_a_grade_is_parted_and_names_are_made);
     tcase_add_test(t, propose_several_labels_are_told);
     tcase_add_test(t, propose_no_label_is_said_with_the_columns);
+    tcase_add_test(t, propose_a_label_that_is_not_there_is_said_with_the_columns);
     tcase_add_test(t, propose_parts_are_told_by_names_of_files);
     tcase_add_test(t, propose_the_last_of_many_files_validates);
     tcase_add_test(t, propose_a_file_of_another_layout_is_left_out);
