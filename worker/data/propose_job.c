@@ -366,9 +366,9 @@ static void model_put(FILE *f, const struct survey *s, const struct proposal *p)
     fprintf(f, "tables: [{name: emb, dim: %d, optimizer: {kind: adam, lr: 0.005}}]\n",
             few ? 8 : 16);
     fprintf(f, "model: {kind: %s, hidden: %s}\n", pairs ? "deepfm" : "wide_deep",
-            few ? "[32, 16]" : "[128, 64], norm: batch");
+            few ? "[32, 16]" : "[128, 64], norm: batch, dropout: 0.1");
     fprintf(f, "train: {batch: %u, epochs: %d%s}\n", batch, valid ? 20 : 1,
-            valid ? ", early_stop: {metric: auc, patience: 2}" : "");
+            valid ? ", early_stop: {metric: auc, patience: 2, lr_decay: 0.1}" : "");
 }
 
 char *propose_job(const struct survey *s, const struct proposal *p, bool whole)
