@@ -1,6 +1,6 @@
-/* column_form.h: what the cells of a column look like, whatever a job makes of them: numbers, times,
- * lists, words for what is missing. The counts are exact for the cells that were added; distinct
- * values are an estimate beyond a bound (column_seen.h).
+/* column_form.h: what the cells of a column look like, whatever a job makes of them: numbers,
+ * times, lists, words for what is missing. The counts are exact for the cells that were added;
+ * distinct values are an estimate beyond a bound (column_seen.h).
  *
  * Memory is bounded by the caller's bound on distinct values. */
 #ifndef WORKER_DATA_COLUMN_FORM_H

@@ -130,8 +130,8 @@ static bool criteo_fits(struct text *t, struct layout *out)
 
 /* ---- csv ------------------------------------------------------------------------------------- */
 
-/* The row that begins on line i and goes on while a quoted cell is open; a quote that nothing closes
- * costs the line alone. *next: the line behind it. */
+/* The row that begins on line i and goes on while a quoted cell is open; a quote that nothing
+ * closes costs the line alone. *next: the line behind it. */
 static struct cell row_of(const struct text *t, uint32_t i, uint32_t *next)
 {
     const char *delimiter = t->features->delimiter, *from = t->line[i].text;

@@ -50,8 +50,8 @@ struct proposal {
     uint32_t missing;    /* a bit for each word of column_form_missing */
     uint64_t unlabelled; /* rows whose label is malformed */
     enum propose_split split;
-    char unpack
-        [64]; /* PROPOSE_TENTH, PROPOSE_LAST: the command that prints the file, before its name; "": awk reads it */
+    /* TENTH, LAST: the command that prints the file, before its name; "": awk reads it */
+    char unpack[64];
     uint32_t fields, numbers;
     char note[PROPOSE_NOTES][PROPOSE_WHY]; /* sentences about the whole */
     uint32_t notes;

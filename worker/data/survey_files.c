@@ -1,9 +1,9 @@
 /* survey_files.c: folders and globs become files, files of one layout become parts. */
 #include "worker/data/survey.h"
 
+#include "proto/base/file.h"
 #include "proto/job/config.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,24 +70,35 @@ static int find_add(struct survey *s, struct finds *f, const char *path, bool sa
     return f->file[f->count++].path != NULL ? 0 : SHOAL_E_NOMEM;
 }
 
-/* Hidden files, and those of folders within it, are left out. */
+static int by_path(const void *a, const void *b)
+{
+    const struct found *x = a, *y = b;
+    return strcmp(x->path, y->path);
+}
+
+/* Adds the files of a folder in byte order. Hidden files, and those of folders within it, are left
+ * out. */
 static int folder_add(struct survey *s, struct finds *f, const char *folder, struct err *e)
 {
-    struct dirent **entry = NULL;
-    int count = scandir(folder, &entry, NULL, alphasort), rc = 0;
-    if (count < 0)
+    struct file_walk walk;
+    size_t from = f->count;
+    const char *name;
+    int rc = 0;
+    if (!file_walk_open(&walk, folder))
         return err_set(e, SHOAL_E_NOINPUT, "%s: %s; check the path", folder, strerror(errno));
-    for (int i = 0; i < count; i++) {
+    while (rc == 0 && (name = file_walk_next(&walk)) != NULL) {
         char path[2 * LIMIT_PATH];
         struct stat st;
-        (void)snprintf(path, sizeof path, "%.*s/%s", LIMIT_PATH, folder, entry[i]->d_name);
-        bool taken = entry[i]->d_name[0] != '.' && entry[i]->d_name[0] != '_' &&
-                     stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0;
-        if (taken && rc == 0)
+        (void)snprintf(path, sizeof path, "%.*s/%.*s", LIMIT_PATH - 1, folder, LIMIT_PATH - 1,
+                       name);
+        bool taken = name[0] != '.' && name[0] != '_' && stat(path, &st) == 0 &&
+                     S_ISREG(st.st_mode) && st.st_size > 0;
+        if (taken)
             rc = find_add(s, f, path, false, e);
-        free(entry[i]);
     }
-    free(entry);
+    file_walk_close(&walk);
+    if (f->count > from)
+        qsort(f->file + from, f->count - from, sizeof *f->file, by_path);
     return rc;
 }
 

@@ -44,7 +44,7 @@ static int click(int i)
     return (mixed ^ mixed >> 15) % 10 < 3;
 }
 
-/* A file of ROWS lines behind `head`; in `form` %1$d is the click and %2$d the number of the row. */
+/* Writes a file of ROWS lines behind `head`, and adds it to the words of the command. */
 static void write(const char *name, const char *head, void (*row)(int i, char *line))
 {
     char *text = malloc(ROWS * 160), line[128];
