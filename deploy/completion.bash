@@ -47,13 +47,14 @@ _shoal()
         'shoal add') at=$word ;;
         'shoal keygen') at=$word ;;
         'shoal report') at=$word ;;
+        'shoal data') at=$word ;;
         'shoal convert') at=$word ;;
         'shoal synth') at=$word ;;
         'shoal bench') at=$word ;;
         esac
     done
     case $at in
-    'shoal') words='local replay sweep submit stop checkpoint export predict eval status top jobs trace doctor digest tables inspect blame erase keys import drop promote replace rebalance drain add keygen report convert synth bench --help --version' ;;
+    'shoal') words='local replay sweep submit stop checkpoint export predict eval status top jobs trace doctor digest tables inspect blame erase keys import drop promote replace rebalance drain add keygen report data convert synth bench --help --version' ;;
     'shoal local') words='--servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --help' ;;
     'shoal replay') words='diff --since --until --window --every --leave-out --rewind --of --servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --help' ;;
     'shoal replay diff') words='--help' ;;
@@ -95,12 +96,13 @@ _shoal()
     'shoal add') words='--coordinator --keys --json --help' ;;
     'shoal keygen') words='--coordinator --rotate --role --name --help' ;;
     'shoal report') words='--html --coordinator --keys --json --help' ;;
+    'shoal data') words='--job --label --rows --json --help' ;;
     'shoal convert') words='--out --split --check --set --json --help' ;;
     'shoal synth') words='--out --kind --rows --seed --part --valid-out --valid-rows --help' ;;
     'shoal bench') words='--rows --spaces --seconds --journal-seconds --only --checkpoint-rows --import-rows --train-rows --dir --json --help' ;;
     'shoal-server') words='--config --instance --set --check --log-format --help --version' ;;
     'shoal-coordinator') words='--config --set --check --tensorboard --log-format --help --version' ;;
-    'shoal-worker') words='--coordinator --keys --config --set --instance --lanes --name --listen --advertise --backend --devices --device --cores --io-threads --wait --split --in --out --format --column --part --report --field --value --made-by --share --check --json --metrics --insecure-plaintext --allow-commands --log-format --help --version' ;;
+    'shoal-worker') words='--coordinator --keys --config --set --instance --lanes --name --listen --advertise --backend --devices --device --cores --io-threads --wait --split --in --out --format --column --part --report --field --value --made-by --share --check --rows --label --job --json --metrics --insecure-plaintext --allow-commands --log-format --help --version' ;;
     esac
     case "$at ${COMP_WORDS[COMP_CWORD - 1]}" in
     'shoal local --servers') words=''; file=yes ;;
@@ -316,6 +318,9 @@ _shoal()
     'shoal report --html') words=''; file=yes ;;
     'shoal report --coordinator') words=''; file=yes ;;
     'shoal report --keys') words=''; file=yes ;;
+    'shoal data --job') words=''; file=yes ;;
+    'shoal data --label') words=''; file=yes ;;
+    'shoal data --rows') words=''; file=yes ;;
     'shoal convert --out') words=''; file=yes ;;
     'shoal convert --split') words='train valid test'; file=yes ;;
     'shoal convert --check') words=''; file=yes ;;
@@ -370,6 +375,9 @@ _shoal()
     'shoal-worker --value') words=''; file=yes ;;
     'shoal-worker --made-by') words=''; file=yes ;;
     'shoal-worker --share') words=''; file=yes ;;
+    'shoal-worker --rows') words=''; file=yes ;;
+    'shoal-worker --label') words=''; file=yes ;;
+    'shoal-worker --job') words=''; file=yes ;;
     'shoal-worker --metrics') words=''; file=yes ;;
     'shoal-worker --log-format') words='text json'; file=yes ;;
     esac

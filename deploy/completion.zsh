@@ -45,6 +45,7 @@ while (( CURRENT > 2 )); do
     ('shoal add') ;;
     ('shoal keygen') ;;
     ('shoal report') ;;
+    ('shoal data') ;;
     ('shoal convert') ;;
     ('shoal synth') ;;
     ('shoal bench') ;;
@@ -59,7 +60,7 @@ case $at in
         takes=(
             '--help[this text]'
             '--version[print it]'
-            '1:verb:((local\:"run a job on this machine: coordinator, servers and workers over loopback" replay\:"take a log in the order in which things happened" sweep\:"run a job in variants and compare them" submit\:"hand a job to a running cluster and show it until it ends" stop\:"end the job of a running cluster early" checkpoint\:"make, list, check, sign, compare, restore and remove checkpoints" export\:"write tables as npy, safetensors, tsv or csv" predict\:"score an input, a line a row, by a fleet, a run or a checkpoint" eval\:"measure an input by a fleet, a run or a checkpoint" status\:"what a cluster is doing, or how a run ended" top\:"servers, workers and jobs on a screen that goes on" jobs\:"the jobs of a cluster, and how they ended" trace\:"the way of a batch through worker and shards, with times" doctor\:"what is wrong with this machine, a daemon'\''s file or a cluster" digest\:"rows and digest of each table" tables\:"what is in the tables, what a rule would keep, what a log will need" inspect\:"one row: weights, optimizer state, statistics, tablet, shard" blame\:"which pushes changed a row, computed by whom, from which rows of the input" erase\:"rows gone for good, with a receipt" keys\:"keys that get a row, or none, whatever a table'\''s rules say" import\:"rows of files into a table: pretrained vectors, another system'\''s table" drop\:"a space, a table'\''s rows, or a field that no job has any more, gone from a fleet" promote\:"a copy that is not in sync leads a shard, with what it has" replace\:"a server that is gone for good: others take its shards" rebalance\:"tablets moved so that shards carry the same" drain\:"a server emptied, so that it may be switched off" add\:"servers that wait get shards" keygen\:"make a key, of a daemon or a person" report\:"a report as a page of HTML; of a job that ended on a cluster by its number" convert\:"write a log'\''s parsed examples to an event file" synth\:"write a made-up click log whose best possible AUC is known" bench\:"measure pull, push, recovery and training on this machine"))'
+            '1:verb:((local\:"run a job on this machine: coordinator, servers and workers over loopback" replay\:"take a log in the order in which things happened" sweep\:"run a job in variants and compare them" submit\:"hand a job to a running cluster and show it until it ends" stop\:"end the job of a running cluster early" checkpoint\:"make, list, check, sign, compare, restore and remove checkpoints" export\:"write tables as npy, safetensors, tsv or csv" predict\:"score an input, a line a row, by a fleet, a run or a checkpoint" eval\:"measure an input by a fleet, a run or a checkpoint" status\:"what a cluster is doing, or how a run ended" top\:"servers, workers and jobs on a screen that goes on" jobs\:"the jobs of a cluster, and how they ended" trace\:"the way of a batch through worker and shards, with times" doctor\:"what is wrong with this machine, a daemon'\''s file or a cluster" digest\:"rows and digest of each table" tables\:"what is in the tables, what a rule would keep, what a log will need" inspect\:"one row: weights, optimizer state, statistics, tablet, shard" blame\:"which pushes changed a row, computed by whom, from which rows of the input" erase\:"rows gone for good, with a receipt" keys\:"keys that get a row, or none, whatever a table'\''s rules say" import\:"rows of files into a table: pretrained vectors, another system'\''s table" drop\:"a space, a table'\''s rows, or a field that no job has any more, gone from a fleet" promote\:"a copy that is not in sync leads a shard, with what it has" replace\:"a server that is gone for good: others take its shards" rebalance\:"tablets moved so that shards carry the same" drain\:"a server emptied, so that it may be switched off" add\:"servers that wait get shards" keygen\:"make a key, of a daemon or a person" report\:"a report as a page of HTML; of a job that ended on a cluster by its number" data\:"look at your own files: what they are, and a job that trains on them" convert\:"write a log'\''s parsed examples to an event file" synth\:"write a made-up click log whose best possible AUC is known" bench\:"measure pull, push, recovery and training on this machine"))'
         ) ;;
     ('shoal local')
         takes=(
@@ -516,6 +517,15 @@ case $at in
             '--help[this text]'
             '*:file:_files'
         ) ;;
+    ('shoal data')
+        takes=(
+            '--job=[write the whole job there; must not exist; -: to standard output, and nothing else]:FILE:_files'
+            '--label=[the column that is the label]:NAME:_files'
+            '--rows=[rows of each part that are looked at, from the beginning of its files; 0: all]:N:'
+            '--json[one JSON object]'
+            '--help[this text]'
+            '*:file:_files'
+        ) ;;
     ('shoal convert')
         takes=(
             '--out=[the event file to write]:FILE:_files'
@@ -604,7 +614,10 @@ case $at in
             '--made-by=[fields: text of the job that made the tables, with the names that they know]:FILE:_files'
             '--share=[count: share of the input]:P:'
             '--check[read files and keys, say the first fault or ok, and start nothing; convert: read an event file through and say what is in it]'
-            '--json[convert: one JSON object]'
+            '--rows=[data: rows of each part that are looked at; 0: all]:N:'
+            '--label=[data: the column that is the label]:NAME:_files'
+            '--job=[data: where the whole job is written; -: standard output]:FILE:_files'
+            '--json[convert, data: one JSON object]'
             '--metrics=[train, replay: where /metrics, /healthz and /readyz are served; run has it in its file]:127.0.0.1\:PORT|unix\:PATH:_files'
             '--insecure-plaintext[talk over tcp without keys]'
             '--allow-commands[train: run the commands of a job'\''s input ({cmd: ...}), whoever submitted it]'

@@ -22,7 +22,7 @@ bool worker_arguments_alone(const struct worker_arguments *a)
 {
     return strcmp(a->verb, "fields") == 0 || strcmp(a->verb, "count") == 0 ||
            strcmp(a->verb, "check") == 0 || strcmp(a->verb, "values") == 0 ||
-           strcmp(a->verb, "convert") == 0;
+           strcmp(a->verb, "convert") == 0 || strcmp(a->verb, "data") == 0;
 }
 
 static uint32_t number(const struct option_line *o, const char *name, uint32_t without)
@@ -90,6 +90,9 @@ static int values_take(struct option_line *o, struct worker_arguments *a, struct
                                   .value = option_text(o, "value"),
                                   .made_by = option_text(o, "made-by"),
                                   .share = option_float(o, "share"),
+                                  .rows = (uint64_t)option_int(o, "rows"),
+                                  .label = option_text(o, "label"),
+                                  .job = option_text(o, "job"),
                                   .set = set,
                                   .lanes = number(o, "lanes", 0),
                                   .wait_s = number(o, "wait", 0),
@@ -127,33 +130,13 @@ bool worker_arguments_train(const struct worker_arguments *a)
  * refused. */
 static int run_alone(const struct option_line *o, struct err *e)
 {
-    static const char *const others[] = {"coordinator",
-                                         "keys",
-                                         "lanes",
-                                         "name",
-                                         "backend",
-                                         "device",
-                                         "devices",
-                                         "cores",
-                                         "io-threads",
-                                         "wait",
-                                         "split",
-                                         "in",
-                                         "out",
-                                         "format",
-                                         "column",
-                                         "part",
-                                         "report",
-                                         "field",
-                                         "value",
-                                         "made-by",
-                                         "share",
-                                         "insecure-plaintext",
-                                         "allow-commands",
-                                         "json",
-                                         "metrics",
-                                         "listen",
-                                         "advertise"};
+    static const char *const others[] = {
+        "coordinator",    "keys",    "lanes",   "name",       "backend",
+        "device",         "devices", "cores",   "io-threads", "wait",
+        "split",          "in",      "out",     "format",     "column",
+        "part",           "report",  "field",   "value",      "made-by",
+        "share",          "rows",    "label",   "job",        "insecure-plaintext",
+        "allow-commands", "json",    "metrics", "listen",     "advertise"};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (option_given(o, others[i]))
             return err_set(e, SHOAL_E_USAGE,
@@ -190,8 +173,8 @@ int worker_arguments_take(int argc, char **argv, struct option_line *o, struct w
     if (o->words != 1 + reads)
         return err_set(
             e, SHOAL_E_USAGE,
-            "say what to do: run, train, replay, eval, predict, fields, count, check, values or "
-            "convert; "
+            "say what to do: run, train, replay, eval, predict, fields, count, check, values, "
+            "convert or data; "
             "shoal-worker --help tells more");
     a->verb = o->word[0];
     a->stay = strcmp(a->verb, "run") == 0;
@@ -205,9 +188,10 @@ int worker_arguments_take(int argc, char **argv, struct option_line *o, struct w
         return err_set(
             e, SHOAL_E_USAGE,
             "%s: a worker can run, train, replay, eval, predict, tell fields or values, count, "
-            "check or convert",
+            "check, convert or look at data",
             a->verb);
-    bool looks = strcmp(a->verb, "convert") == 0 && a->check != NULL;
+    bool looks =
+        (strcmp(a->verb, "convert") == 0 && a->check != NULL) || strcmp(a->verb, "data") == 0;
     if (!train && !looks && a->config == NULL)
         return err_set(e, SHOAL_E_USAGE,
                        "--config is missing: the job file says what the input and the model are");

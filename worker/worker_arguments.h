@@ -21,12 +21,14 @@ struct worker_arguments {
     const char *listen, *advertise;  /* worker_listen.h; "": not given */
     const char *out, *report;        /* predict */
     const char *check;               /* convert: the file to check */
-    bool as_json;                    /* convert */
+    bool as_json;                    /* convert, data */
     bool check_only;                 /* the other verbs: reads the files, starts nothing */
     struct string_list *in, *column; /* eval, predict: of the command line */
     uint32_t part, parts;            /* eval, predict; 0 parts: all */
     enum score_format format;        /* predict */
     double share;                    /* count */
+    uint64_t rows;                   /* data */
+    const char *label, *job;         /* data; NULL: not given */
     const struct string_list *set;   /* from the command line */
     uint32_t lanes, wait_s, split, cores, io_threads;
     const char *devices; /* "0,1"; NULL: not given */

@@ -7,6 +7,7 @@
 #include "worker/data/feature.h"
 #include "worker/data/values.h"
 #include "worker/worker_convert.h"
+#include "worker/worker_data.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -107,6 +108,8 @@ int worker_look(const struct worker_arguments *a, struct job *job, struct err *e
         return dataset_check(job, e);
     if (strcmp(a->verb, "convert") == 0)
         return convert(a, job, e);
+    if (strcmp(a->verb, "data") == 0)
+        return worker_data(a, e);
     int rc;
     if (strcmp(a->verb, "fields") == 0)
         rc = fields_tell(a, job, &j, e);

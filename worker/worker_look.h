@@ -1,4 +1,5 @@
-/* worker_look.h: the verbs that only read the input: fields, count, check, values, convert. */
+/* worker_look.h: the verbs that only read the input: fields, count, check, values, convert,
+ * data. */
 #ifndef WORKER_WORKER_LOOK_H
 #define WORKER_WORKER_LOOK_H
 

@@ -44,6 +44,7 @@ int cli_drain(struct option_line *o, struct err *e);
 int cli_add(struct option_line *o, struct err *e);
 int cli_predict(struct option_line *o, struct err *e);
 int cli_eval(struct option_line *o, struct err *e);
+int cli_data(struct option_line *o, struct err *e);
 int cli_convert(struct option_line *o, struct err *e);
 int cli_synth(struct option_line *o, struct err *e);
 int cli_bench(struct option_line *o, struct err *e);

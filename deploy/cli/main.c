@@ -48,6 +48,7 @@ static const struct {
     {"shoal report", cli_report},
     {"shoal jobs", cli_jobs},
     {"shoal trace", cli_trace},
+    {"shoal data", cli_data},
     {"shoal convert", cli_convert},
     {"shoal synth", cli_synth},
     {"shoal doctor", cli_doctor},

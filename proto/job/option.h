@@ -30,7 +30,7 @@ struct option_command {
 
 extern const struct option_command option_commands[]; /* ended by a NULL name */
 
-enum { OPTION_MAX = 40, OPTION_WORDS_MAX = 16 };
+enum { OPTION_MAX = 40, OPTION_WORDS_MAX = 1024 };
 
 struct option_line { /* a parsed command line; its values point into argv */
     const struct option_command *command;

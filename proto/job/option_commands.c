@@ -299,6 +299,15 @@ const struct option_command option_commands[] = {
      "job that has ended there, finished, failed or stopped, as `shoal jobs` numbers it; without "
      "NUMBER of the newest one. It is printed as text, unless --html or --json says otherwise.",
      NULL, options_report, 1},
+    {"shoal data", "look at your own files: what they are, and a job that trains on them",
+     "FILE... [options]",
+     "Finds the format of files by their contents, shows rows, label rate and each column with its "
+     "use, coverage, values and examples, and proposes a job: `shoal data --job job.yaml FILES`, "
+     "then `shoal local job.yaml`. A folder stands for its files, - for standard input. Files "
+     "called train, valid and test, or alike, become those parts.",
+     "Each choice is told with its reason, and what is not sure is called so: read it. Estimates "
+     "begin with ~.",
+     options_data, OPTION_WORDS_MAX},
     {"shoal convert", "write a log's parsed examples to an event file",
      "JOB.yaml --out FILE [options]\n--check FILE",
      "Writes the input of a split as one event file, in its order: columns in packed blocks, with "
@@ -334,7 +343,8 @@ const struct option_command option_commands[] = {
      "count --config JOB.yaml [--share P]\n"
      "check --config JOB.yaml\n"
      "values --config JOB.yaml --report REPORT.json\n"
-     "convert --config JOB.yaml --out FILE [--split train|valid|test] | --check FILE",
+     "convert --config JOB.yaml --out FILE [--split train|valid|test] | --check FILE\n"
+     "data --in FILE... [--label NAME] [--rows N] [--job FILE] [--json]",
      "run: works on the lanes of each job of the coordinator, and waits between jobs; a unit's.\n"
      "train: joins the job of the coordinator and works on its lanes until the job is over.\n"
      "replay: as train, of a job with a section `replay` alone.\n"
@@ -352,7 +362,7 @@ const struct option_command option_commands[] = {
      "values: the report with the values of evaluate.by beside their hashes, as `shoal local` "
      "leaves "
      "it; needs no cluster.\n"
-     "convert: as `shoal convert`.",
+     "convert, data: as `shoal convert` and `shoal data`.",
      NULL, options_worker, 2},
     {0},
 };

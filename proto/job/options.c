@@ -368,6 +368,18 @@ const struct config_key options_convert[] = {
     {0},
 };
 
+const struct config_key options_data[] = {
+    {"job", CONFIG_STRING, .values = "FILE",
+     .text = "write the whole job there; must not exist; -: to standard output, and nothing else"},
+    {"label", CONFIG_STRING, .values = "NAME", .otherwise = "by names and values",
+     .text = "the column that is the label"},
+    {"rows", CONFIG_INT, 0, 9.3e18, .fallback = "200000",
+     .text = "rows of each part that are looked at, from the beginning of its files; 0: all"},
+    {"json", CONFIG_BOOL, .text = "one JSON object"},
+    OPTION_HELP,
+    {0},
+};
+
 const struct config_key options_synth[] = {
     {"out", CONFIG_STRING, .values = "FILE", .text = "the log to write"},
     {"kind", CONFIG_ENUM, .choices = "criteo|sequence|tasks", .fallback = "criteo",
@@ -494,7 +506,12 @@ const struct config_key options_worker[] = {
     {"check", CONFIG_BOOL,
      .text = "read files and keys, say the first fault or ok, and start nothing; convert: read an "
              "event file through and say what is in it"},
-    {"json", CONFIG_BOOL, .text = "convert: one JSON object"},
+    {"rows", CONFIG_INT, 0, 9.3e18, .fallback = "200000",
+     .text = "data: rows of each part that are looked at; 0: all"},
+    {"label", CONFIG_STRING, .values = "NAME", .text = "data: the column that is the label"},
+    {"job", CONFIG_STRING, .values = "FILE",
+     .text = "data: where the whole job is written; -: standard output"},
+    {"json", CONFIG_BOOL, .text = "convert, data: one JSON object"},
     {"metrics", CONFIG_STRING, .values = "127.0.0.1:PORT|unix:PATH",
      .text = "train, replay: where /metrics, /healthz and /readyz are served; run has it in its "
              "file"},

@@ -41,6 +41,7 @@ extern const struct config_key options_sign[];
 extern const struct config_key options_keygen[];
 extern const struct config_key options_report[];
 extern const struct config_key options_convert[];
+extern const struct config_key options_data[];
 extern const struct config_key options_synth[];
 extern const struct config_key options_bench[];
 extern const struct config_key options_shoal[];

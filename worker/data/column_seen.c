@@ -27,9 +27,49 @@ static struct column_value *slot_of(struct column_value *value, uint32_t slots, 
     return &value[at];
 }
 
+static uint64_t empty_hash(void)
+{
+    return hash_bytes("", 0, 0);
+}
+
+/* The slots are found by the low bits, so that the high ones are free to choose by. */
+static bool is_kept(const struct column_seen *c, uint64_t hash)
+{
+    return c->thinned == 0 || hash >> (64 - c->thinned) == 0;
+}
+
+void column_seen_limit(struct column_seen *c, uint32_t slots)
+{
+    SHOAL_ASSERT(c->slots == 0 && slots >= SLOTS_FIRST && (slots & (slots - 1)) == 0);
+    c->slots_most = slots;
+}
+
+/* Forgets about half of the values. */
+static int thin(struct column_seen *c)
+{
+    struct column_value *kept = calloc(c->slots, sizeof *kept);
+    if (kept == NULL)
+        return SHOAL_E_NOMEM;
+    c->thinned++;
+    c->filled = c->distinct = 0;
+    for (uint32_t i = 0; i < c->slots; i++) {
+        const struct column_value *v = &c->value[i];
+        if (v->rows == 0 || !is_kept(c, v->hash))
+            continue;
+        *slot_of(kept, c->slots, v->hash) = *v;
+        c->filled++;
+        c->distinct += v->hash != empty_hash();
+    }
+    free(c->value);
+    c->value = kept;
+    return 0;
+}
+
 static int grow(struct column_seen *c)
 {
     uint32_t slots = SLOTS_FIRST;
+    if (c->slots != 0 && c->slots == c->slots_most)
+        return thin(c);
     if (c->slots != 0)
         slots = 2 * c->slots;
     struct column_value *wide = calloc(slots, sizeof *wide);
@@ -63,8 +103,12 @@ static void example_take(struct column_seen *c, const struct cell *cell)
 static int hash_add(struct column_seen *c, uint64_t hash, bool empty, const struct cell *cell,
                     bool positive)
 {
+    if (!is_kept(c, hash))
+        return 0;
     if (c->filled >= c->slots / 4 * 3 && grow(c) != 0)
         return SHOAL_E_NOMEM;
+    if (!is_kept(c, hash))
+        return 0;
     struct column_value *v = slot_of(c->value, c->slots, hash);
     if (v->rows == 0) {
         v->hash = hash;
@@ -204,7 +248,14 @@ int column_seen_add_number(struct column_seen *c, double x, bool positive)
 
 bool column_seen_own(const struct column_seen *c)
 {
-    return c->values >= OWN_ROWS && c->distinct == c->values && c->empty <= c->cells / 10;
+    if (c->values < OWN_ROWS || c->empty > c->cells / 10)
+        return false;
+    if (c->thinned == 0)
+        return c->distinct == c->values;
+    for (uint32_t i = 0; i < c->slots; i++)
+        if (c->value[i].rows > 1 && c->value[i].hash != empty_hash())
+            return false;
+    return true;
 }
 
 static bool both_labels(const struct column_seen *c)

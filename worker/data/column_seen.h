@@ -1,8 +1,10 @@
 /* column_seen.h: statistics of one column over a sample of a split's lines: distinct values, empty
  * cells, the range of its numbers, and how far it predicts the label by itself.
  *
- * Memory grows with the distinct values, which the caller bounds by the number of lines that it
- * adds. */
+ * Memory grows with the distinct values, which the caller bounds: by the number of lines that it
+ * adds, or by a limit. At the limit half of the values are forgotten, by their hashes, and values
+ * whose hashes are like theirs are not taken any more: what stays is a sample of the values, each
+ * with all its rows (adaptive sampling, Flajolet 1990). */
 #ifndef WORKER_DATA_COLUMN_SEEN_H
 #define WORKER_DATA_COLUMN_SEEN_H
 
@@ -22,7 +24,9 @@ struct column_value {
 struct column_seen {
     struct column_value *value; /* owned; (slots); a power of two */
     uint32_t slots, filled;     /* filled: distinct values, the empty cell among them */
-    uint32_t distinct;          /* without the empty cell */
+    uint32_t distinct;          /* kept ones, without the empty cell */
+    uint32_t slots_most;        /* the limit; 0: none */
+    uint8_t thinned;            /* only hashes with so many leading zero bits are kept */
     uint64_t cells, empty;
     /* Nested counts of the cells that are not empty (for a multi: of its values): all of them, the
      * numbers, the numbers with a fraction, and those whose fraction is 0, as in "34.0". */
@@ -39,6 +43,13 @@ struct column_seen {
     uint32_t examples;
 };
 
+/* Keeps at most three quarters of `slots` values, a power of two. Before the first one is added. */
+void column_seen_limit(struct column_seen *c, uint32_t slots);
+/* The number of distinct values without the empty cell; an estimate where c->thinned is not 0. */
+static inline uint64_t column_seen_distinct(const struct column_seen *c)
+{
+    return (uint64_t)c->distinct << c->thinned;
+}
 /* Adds the cell of a column with one value. NOMEM. */
 int column_seen_add(struct column_seen *c, const struct cell *cell, bool positive);
 /* Adds the cell of a multi. `padding`: pieces that are no values. NOMEM. */

@@ -9,6 +9,7 @@
 
 #define COMMAND(words) "in its place name a command that unpacks it: {cmd: \"" words "\"}"
 #define UNPACK "unpack it once (gunzip, zstd -d, bunzip2, unxz)"
+#define PICTURE "name the file of its rows"
 #define CSV_BY(reader)                                                                             \
     "write it as csv first, as pandas does: " reader "(FILE).to_csv(OUT, index=False)"
 
@@ -38,6 +39,10 @@ static const struct {
     {"SQLite format 3", 15, 0, "an SQLite database", "write the table as csv first (sqlite3 -csv)"},
     {"\x93NUMPY", 6, 0, "an array of NumPy", "write it as csv first (numpy.savetxt)"},
     {"\xff\xfe\0\0", 4, 0, "text in UTF-32", COMMAND("iconv -f UTF-32 -t UTF-8 FILE")},
+    {"\x89PNG", 4, 0, "a picture (png)", PICTURE},
+    {"\xff\xd8\xff", 3, 0, "a picture (jpeg)", PICTURE},
+    {"GIF8", 4, 0, "a picture (gif)", PICTURE},
+    {"%PDF-", 5, 0, "a PDF document", "name the file that its rows are from"},
     {"<!DOCTYPE", 9, 0, "a web page", "the download went wrong: fetch the file again"},
     {"<html", 5, 0, "a web page", "the download went wrong: fetch the file again"},
     {"version https://git-lfs", 23, 0, "a pointer of git lfs",

@@ -46,6 +46,14 @@ START_TEST(kind_tables_of_other_tools_are_named)
 }
 END_TEST
 
+START_TEST(kind_pictures_are_named)
+{
+    NAMED("\x89PNG\r\n", "a picture (png)");
+    NAMED("\xff\xd8\xff\xe0", "a picture (jpeg)");
+    NAMED("%PDF-1.7", "a PDF document");
+}
+END_TEST
+
 START_TEST(kind_text_that_is_not_utf8_lines_is_named)
 {
     NAMED("\xff\xfe\0\0"
@@ -113,6 +121,7 @@ int main(void)
     TCase *t = tcase_create("kind");
     tcase_add_test(t, kind_archives_are_named_with_a_command);
     tcase_add_test(t, kind_tables_of_other_tools_are_named);
+    tcase_add_test(t, kind_pictures_are_named);
     tcase_add_test(t, kind_text_that_is_not_utf8_lines_is_named);
     tcase_add_test(t, kind_input_of_a_format_is_taken);
     tcase_add_test(t, kind_of_a_first_line_is_told);

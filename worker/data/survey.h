@@ -1,0 +1,71 @@
+/* survey.h: looks at files of which nothing is known: which of them belong together, their format,
+ * and what each column looks like. propose.h makes a job of it.
+ *
+ *     names -survey_files-> parts of one layout -survey_walk-> forms of columns
+ *
+ * Reading stops after a number of rows of each part; memory does not grow with the files. Blocks;
+ * one thread. */
+#ifndef WORKER_DATA_SURVEY_H
+#define WORKER_DATA_SURVEY_H
+
+#include "worker/data/column_form.h"
+#include "worker/data/front.h"
+#include "worker/data/guess_name.h"
+#include "worker/data/layout.h"
+#include "worker/data/lines.h"
+
+#define SURVEY_ROWS_DEFAULT "200000"
+#define SURVEY_FILES 65536u
+
+struct survey_column {
+    char name[LIMIT_NAME]; /* as a job names it: by position where the header has none */
+    bool unnamed;
+    struct column_form form;
+};
+
+/* Rows of the label that count as positive. */
+struct survey_label {
+    uint32_t column; /* FEATURE_NO_COLUMN: not known yet */
+    double above;
+    char positive[COLUMN_SEEN_TEXT]; /* the word that is positive; "": numbers are */
+    bool parted, words;              /* `above` and `positive` are set */
+};
+
+/* The files that train, validate or test. */
+struct survey_part {
+    struct string_list names;
+    uint64_t rows, bad, positives; /* rows: good ones that were looked at */
+    bool whole;                    /* these are all */
+    double all;                    /* rows of all files, estimated by their sizes; 0: not known */
+    char
+        bad_first[REASON_BYTES + LIMIT_PATH]; /* file, line and reason of the first malformed row */
+};
+
+struct survey {
+    struct layout layout;
+    struct survey_part part[GUESS_ROLES];
+    struct front front[GUESS_ROLES]; /* open while the survey lasts: streams are read once */
+    bool by_name;                    /* the names of the files tell the parts */
+    bool by_order;           /* the last of several files is for validation, no name tells */
+    struct string_list left; /* sentences on files that are left out */
+    struct features features;
+    struct survey_column *column; /* owned; (columns); of the training part */
+    uint32_t columns;
+    bool breaks; /* some cell has a line end in it */
+    struct cache cache;
+    uint64_t rows_most; /* of a part; 0: all */
+};
+
+/* Finds the files of `words` (files, folders, globs, - for standard input), their layout and parts.
+ * folder: for decoded text. The caller calls survey_free, after an error too. NOINPUT, DATA with
+ * the kind of the file, IO, NOMEM. */
+int survey_files(struct survey *s, const struct string_list *words, const char *folder,
+                 uint64_t rows_most, struct err *e);
+/* Walks the rows of all parts and fills the forms of the columns. CONFIG: the columns cannot be
+ * those of a job. IO, NOMEM. */
+int survey_walk(struct survey *s, const struct survey_label *label, struct err *e);
+/* Makes the features of a proposed job on these files. CONFIG, DATA: the job does not fit. */
+int survey_try(struct survey *s, const struct job *job, struct err *e);
+void survey_free(struct survey *s);
+
+#endif
