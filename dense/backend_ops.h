@@ -2,7 +2,7 @@
  * module that fills it.
  *
  * A module (libshoal_cpu.so, libshoal_cuda.so) is a shared object with one symbol,
- * shoal_backend_v9, which gives its table of functions. It is loaded with dlopen, so that the
+ * shoal_backend_v10, which gives its table of functions. It is loaded with dlopen, so that the
  * program needs neither BLAS nor CUDA to start, and so that the BLAS can be told its kernel type
  * (OPENBLAS_CORETYPE) before it is loaded.
  *
@@ -36,7 +36,7 @@
 #include "dense/ops_mix.h"
 
 #define BACKEND_ABI 9u /* the version of struct backend_ops; a module of another one is refused */
-#define BACKEND_SYMBOL "shoal_backend_v9"
+#define BACKEND_SYMBOL "shoal_backend_v10"
 
 struct stream;
 
@@ -181,6 +181,12 @@ static inline struct norm_state norm_state_of(float *state, uint32_t width)
     return s;
 }
 
+/* The loss of each task. */
+struct loss_spec {
+    enum loss_kind kind[LIMIT_TASKS];
+    double delta; /* huber */
+};
+
 struct backend_ops {
     uint32_t abi;                /* BACKEND_ABI */
     const char *name;            /* "cpu" */
@@ -307,14 +313,19 @@ struct backend_ops {
                         const float *x, uint32_t ldx, const float *sums, const float *dlogit,
                         uint32_t stride, bool add, float *dx, uint32_t lddx);
 
-    /* Logistic loss of `count` examples, z = logit + offset: loss[t] += weight_i (max(z, 0) - z y +
-     * log(1 + e^-|z|)), in double; scores = 1 / (1 + e^-z); dlogit = factor[t] weight_i (score -
-     * y), unless NULL. weight may be NULL: 1. A logit that is not a number makes the loss not a
-     * number. live: as in struct norm_args, NULL on the host; rows beyond have dlogit 0, and
-     * neither a label, a weight nor a score. */
-    void (*loss_logistic)(struct stream *s, uint32_t count, const uint32_t *live, uint32_t tasks,
-                          const float *logit, float offset, const float *label, const float *weight,
-                          const float *factor, double *loss, float *scores, float *dlogit);
+    /* The loss of `count` examples, z = logit + offset, by `spec`, on the host: loss[t] += weight_i
+     * l(z, y), in double; scores = s(z); dlogit = factor[t] weight_i dl/dz, unless NULL, where
+     *     logloss  l = max(z, 0) - z y + log(1 + e^-|z|)   s = 1 / (1 + e^-z)   dl/dz = s - y
+     *     mse      l = (z - y)^2                           s = z                dl/dz = 2 (z - y)
+     *     huber    with d = z - y: d^2 / 2, but delta (|d| - delta / 2) where |d| > delta; s = z;
+     *              dl/dz = d kept within [-delta, delta]
+     * A label that is NaN is missing: it adds 0 to the loss, and dlogit is 0. weight may be NULL:
+     * 1. A logit that is not a number makes the loss not a number. live: as in struct norm_args,
+     * NULL on the host; rows beyond have dlogit 0, and neither a label, a weight nor a score. */
+    void (*loss)(struct stream *s, uint32_t count, const uint32_t *live, uint32_t tasks,
+                 const struct loss_spec *spec, const float *logit, float offset, const float *label,
+                 const float *weight, const float *factor, double *loss, float *scores,
+                 float *dlogit);
 
     /* y = factor * x; factor 0 does not read x. */
     void (*scale)(struct stream *s, size_t count, float factor, const float *x, float *y);

@@ -30,7 +30,8 @@ struct model_shape {
  * copied to a device faster. */
 struct model_input {
     uint32_t examples;
-    const float *label;   /* (examples, tasks): 0 or 1 */
+    /* (examples, tasks): 0 or 1, or a number (model.loss); NaN: the example has no such label */
+    const float *label;
     const float *weight;  /* (examples) or NULL: all weigh 1 */
     const float *numeric; /* (examples, numerics) */
     /* (values): row number of each value, example by example, field by field */
@@ -49,9 +50,11 @@ struct model_input {
 };
 
 struct model_output {
-    double loss_sum;   /* weighted logloss summed over examples and (weighted) tasks, without L2 */
+    double loss_sum;   /* weighted loss summed over examples and (weighted) tasks, without L2 */
     double weight_sum; /* sum of the examples' weights */
-    double loss_task[LIMIT_TASKS]; /* weighted by example only */
+    /* weighted by example only: the mean loss of the examples that have the label, times
+     * weight_sum */
+    double loss_task[LIMIT_TASKS];
     /* 2-norms of the gradients before clipping; 0: not measured in this batch, or no gradients */
     double dense_norm, row_norm;
     /* of a model at several sites (dense/layer/plan_sites.h): seconds of all its devices in this
@@ -66,7 +69,7 @@ struct model_output {
     float *row_gradients;
     float *dense_gradients; /* flat, model_dense_floats */
     float *stats_gradients; /* flat, model_stats_floats */
-    float *scores;          /* (examples, tasks): probabilities */
+    float *scores;          /* (examples, tasks): probabilities, or numbers */
 };
 
 #endif

@@ -135,7 +135,7 @@ _shoal()
     'shoal sweep --set') words=''; file=yes ;;
     'shoal sweep --dir') words=''; file=yes ;;
     'shoal sweep --at-once') words=''; file=yes ;;
-    'shoal sweep --metric') words='auc logloss'; file=yes ;;
+    'shoal sweep --metric') words='auc logloss rmse mae'; file=yes ;;
     'shoal sweep --servers') words=''; file=yes ;;
     'shoal sweep --workers') words=''; file=yes ;;
     'shoal submit --coordinator') words=''; file=yes ;;

@@ -111,7 +111,7 @@ case $at in
             '*--set=[of the job file; with several values, which commas part, a variant has each. A comma within brackets or quotes parts nothing: model.hidden=\[64,32\],\[128\]]:KEY=VALUE[,VALUE...]:_files'
             '--dir=[where everything is kept; one that is there is gone on with]:DIR:_files'
             '--at-once=[variants that run]:N:'
-            '--metric=[by which they are ordered]:metric:(auc logloss)'
+            '--metric=[by which they are ordered]:metric:(auc logloss rmse mae)'
             '--servers=[of each]:N:'
             '--workers=[of each]:N:'
             '--help[this text]'

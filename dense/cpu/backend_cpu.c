@@ -17,7 +17,7 @@
  * run at its full rate, few enough for the cache. */
 #define CPU_RANGE 512u
 
-const struct backend_ops *shoal_backend_v9(void);
+const struct backend_ops *shoal_backend_v10(void);
 
 static const char *cpu_kernel(void)
 {
@@ -194,7 +194,7 @@ static void about_write(const char *others)
 }
 
 /* Called once, by backend_load, right after dlopen. */
-const struct backend_ops *shoal_backend_v9(void)
+const struct backend_ops *shoal_backend_v10(void)
 {
     /* The worker's lanes are the parallelism: BLAS uses one thread for each, and results do not
      * depend on a thread count. */

@@ -29,7 +29,7 @@ static void body_fill(struct backend_ops *ops)
     ops->probe_backward = body_probe_backward;
     ops->fm_forward = body_fm_forward;
     ops->fm_backward = body_fm_backward;
-    ops->loss_logistic = body_loss_logistic;
+    ops->loss = body_loss;
     ops->scale = body_scale;
     ops->scale_by = body_scale_by;
     ops->add = body_add;

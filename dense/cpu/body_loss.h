@@ -1,4 +1,4 @@
-/* body_loss.h: the logistic loss, and operations on whole gradients: scale, measure, clip. */
+/* body_loss.h: the losses, and operations on whole gradients: scale, measure, clip. */
 #ifndef DENSE_CPU_BODY_LOSS_H
 #define DENSE_CPU_BODY_LOSS_H
 
@@ -7,11 +7,29 @@
 
 #include <math.h>
 
+/* One example's loss, score and derivative. */
+struct loss_one {
+    double loss, score, slope;
+};
+
 /* In double and by libm, which costs little: there is one value for each example and task. */
-static void body_loss_logistic(struct stream *s, uint32_t count, const uint32_t *live,
-                               uint32_t tasks, const float *logit, float offset, const float *label,
-                               const float *weight, const float *factor, double *loss,
-                               float *scores, float *dlogit)
+static inline struct loss_one body_loss_one(enum loss_kind kind, double delta, double z, double y)
+{
+    double error = z - y;
+    if (kind == LOSS_MSE)
+        return (struct loss_one){error * error, z, 2.0 * error};
+    if (kind == LOSS_HUBER && fabs(error) > delta)
+        return (struct loss_one){delta * (fabs(error) - 0.5 * delta), z, copysign(delta, error)};
+    if (kind == LOSS_HUBER)
+        return (struct loss_one){0.5 * error * error, z, error};
+    double e = exp(-fabs(z)), score = (z >= 0 ? 1.0 : e) / (1.0 + e);
+    return (struct loss_one){(z > 0 ? z : 0.0) - z * y + log1p(e), score, score - y};
+}
+
+static void body_loss(struct stream *s, uint32_t count, const uint32_t *live, uint32_t tasks,
+                      const struct loss_spec *spec, const float *logit, float offset,
+                      const float *label, const float *weight, const float *factor, double *loss,
+                      float *scores, float *dlogit)
 {
     (void)s;
     (void)live;
@@ -22,14 +40,16 @@ static void body_loss_logistic(struct stream *s, uint32_t count, const uint32_t 
         for (uint32_t t = 0; t < tasks; t++) {
             size_t at = (size_t)i * tasks + t;
             double z = (double)logit[at] + (double)offset, y = (double)label[at];
-            double e = exp(-fabs(z)), score = (z >= 0 ? 1.0 : e) / (1.0 + e);
-            loss[t] += of_example * ((z > 0 ? z : 0.0) - z * y + log1p(e));
+            bool there = !isnan(y);
+            struct loss_one one = body_loss_one(spec->kind[t], spec->delta, z, y);
+            if (there)
+                loss[t] += of_example * one.loss;
             if (isnan(z))
                 loss[t] = (double)NAN; /* fabs and the comparisons above would hide it */
             if (scores != NULL)
-                scores[at] = (float)score;
+                scores[at] = (float)one.score;
             if (dlogit != NULL)
-                dlogit[at] = (float)((double)factor[t] * of_example * (score - y));
+                dlogit[at] = there ? (float)((double)factor[t] * of_example * one.slope) : 0.0f;
         }
     }
 }

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-const struct backend_ops *shoal_backend_v9(void);
+const struct backend_ops *shoal_backend_v10(void);
 
 static struct backend_ops ops = {
     .abi = BACKEND_ABI,
@@ -38,7 +38,7 @@ static struct backend_ops ops = {
 };
 
 /* Called once, by backend_load, right after dlopen. It touches no device; probe does. */
-const struct backend_ops *shoal_backend_v9(void)
+const struct backend_ops *shoal_backend_v10(void)
 {
     const char *exact = getenv("SHOAL_CUDA_EXACT");
     cuda_exact = ops.exact = exact != NULL && *exact && *exact != '0';

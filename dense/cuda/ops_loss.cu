@@ -1,10 +1,11 @@
-/* ops_loss.cu: the logistic loss, and operations on whole arrays: scale, add, measure, clip. */
+/* ops_loss.cu: the losses, and operations on whole arrays: scale, add, measure, clip. */
 #include "dense/cuda/stream.h"
 
 /* ---- loss ------------------------------------------------------------------------------------ */
 
 struct loss_args {
     uint32_t tasks;
+    struct loss_spec spec;
     float offset;
     const uint32_t *live; /* or NULL */
     const float *logit, *label, *weight, *factor;
@@ -12,7 +13,34 @@ struct loss_args {
     float *scores, *dlogit;
 };
 
+/* One example's loss, score and derivative. */
+struct loss_one {
+    double loss, score, slope;
+};
+
+BODY struct loss_one loss_make(double loss, double score, double slope)
+{
+    struct loss_one one;
+    one.loss = loss;
+    one.score = score;
+    one.slope = slope;
+    return one;
+}
+
 /* In double, which costs little: there is one value for each example and task. */
+BODY struct loss_one loss_of(enum loss_kind kind, double delta, double z, double y)
+{
+    double error = z - y;
+    if (kind == LOSS_MSE)
+        return loss_make(error * error, z, 2.0 * error);
+    if (kind == LOSS_HUBER && fabs(error) > delta)
+        return loss_make(delta * (fabs(error) - 0.5 * delta), z, copysign(delta, error));
+    if (kind == LOSS_HUBER)
+        return loss_make(0.5 * error * error, z, error);
+    double e = exp(-fabs(z)), score = (z >= 0 ? 1.0 : e) / (1.0 + e);
+    return loss_make((z > 0 ? z : 0.0) - z * y + log1p(e), score, score - y);
+}
+
 BODY void loss_at(const struct loss_args *a, size_t i)
 {
     struct place p = place_of(i, a->tasks);
@@ -26,25 +54,28 @@ BODY void loss_at(const struct loss_args *a, size_t i)
     if (a->weight)
         of_example = (double)a->weight[p.row];
     double z = (double)a->logit[i] + (double)a->offset, y = (double)a->label[i];
-    double e = exp(-fabs(z)), score = (z >= 0 ? 1.0 : e) / (1.0 + e);
-    double loss = of_example * ((z > 0 ? z : 0.0) - z * y + log1p(e));
+    bool there = !isnan(y);
+    struct loss_one one = loss_of(a->spec.kind[p.column], a->spec.delta, z, y);
+    double loss = there ? of_example * one.loss : 0.0;
     if (isnan(z))
         loss = z; /* the comparisons above would hide it */
     a->term[i] = loss;
     if (a->scores)
-        a->scores[i] = (float)score;
+        a->scores[i] = (float)one.score;
     if (a->dlogit)
-        a->dlogit[i] = (float)((double)a->factor[p.column] * of_example * (score - y));
+        a->dlogit[i] = there ? (float)((double)a->factor[p.column] * of_example * one.slope) : 0.0f;
 }
 KERNEL(loss)
 
-static void loss_logistic(struct stream *s, uint32_t count, const uint32_t *live, uint32_t tasks,
-                          const float *logit, float offset, const float *label, const float *weight,
-                          const float *factor, double *loss, float *scores, float *dlogit)
+static void loss_all(struct stream *s, uint32_t count, const uint32_t *live, uint32_t tasks,
+                     const struct loss_spec *spec, const float *logit, float offset,
+                     const float *label, const float *weight, const float *factor, double *loss,
+                     float *scores, float *dlogit)
 {
     struct scratch_mark mark = cuda_scratch_mark(s);
     double *term = (double *)cuda_scratch(s, (size_t)count * tasks * sizeof *term);
-    struct loss_args a = {tasks, offset, live, logit, label, weight, factor, term, scores, dlogit};
+    struct loss_args a = {tasks,  *spec,  offset, live,   logit, label,
+                          weight, factor, term,   scores, dlogit};
     if (term == NULL)
         return;
     loss_run(s, (size_t)count * tasks, &a);
@@ -214,7 +245,7 @@ static void clip_rows(struct stream *s, uint32_t count, uint32_t width, float li
 
 void cuda_loss_fill(struct backend_ops *o)
 {
-    o->loss_logistic = loss_logistic;
+    o->loss = loss_all;
     o->scale = scale;
     o->scale_by = scale_by;
     o->add = add;

@@ -112,9 +112,9 @@ static void range_loss(const struct plan *plan, struct pass *p, uint32_t first, 
     if (p->train)
         dlogit = pass_row(p, p->tensor[TENSOR_LOGIT].gradient, first);
 
-    p->k->loss_logistic(p->s, count, p->live, tasks, pass_row(p, TENSOR_LOGIT, first), offset,
-                        p->in->label + (size_t)first * tasks, weight, p->step->factor, p->loss,
-                        scores, dlogit);
+    p->k->loss(p->s, count, p->live, tasks, &plan->loss, pass_row(p, TENSOR_LOGIT, first), offset,
+               p->in->label + (size_t)first * tasks, weight, p->step->factor, p->loss, scores,
+               dlogit);
 
     for (uint32_t t = 0; t < plan->tensor_count && p->train; t++) {
         uint32_t gradient = plan->tensor[t].gradient;

@@ -12,7 +12,8 @@ struct plan;
  * here, in the backend's memory. */
 struct step {
     uint32_t examples; /* the batch's own, without the copies that fill it up */
-    /* for each task's loss: loss scale * task weight / sum of the examples' weights */
+    /* for each task's loss: loss scale * task weight / sum of the weights of the examples that have
+     * its label */
     float factor[LIMIT_TASKS];
     float unscale;                    /* 1 / loss scale */
     float balance;                    /* loss scale * model.balance */

@@ -344,6 +344,9 @@ int plan_build_kind(const struct job *job, const struct model_shape *shape,
     out->sites = 1;
     out->first_order = kind->first_order;
     out->tasks = MAX(shape->tasks, 1);
+    for (uint32_t t = 0; t < out->tasks; t++)
+        out->loss.kind[t] = job->model.loss[t];
+    out->loss.delta = job->model.huber_delta;
     out->has_loss = job->model.kind != MODEL_PROBE;
     out->by_batch =
         kind->network && (job->model.norm == NORM_BATCH || (kind->multi && job->model.balance > 0));

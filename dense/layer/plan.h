@@ -26,6 +26,7 @@ struct plan {
     uint32_t column[LIMIT_FIELDS + 1];
     uint32_t first_order; /* 1: rows begin with a first-order weight */
     uint32_t tasks;
+    struct loss_spec loss;
     bool has_loss; /* false: the layers give the gradients by themselves (probe) */
     bool by_batch; /* some layer looks at the whole batch: tensors hold all of it */
     /* more layers, tensors or parameters than fit: the parts go on, plan_build_kind fails at the

@@ -28,6 +28,23 @@ static double weights_sum(const struct model_input *in)
     return sum;
 }
 
+/* Sums the weights of the examples that have each label. */
+static void weights_by_task(const struct model_input *in, uint32_t tasks, double weight_sum,
+                            double sum[LIMIT_TASKS])
+{
+    uint32_t missing[LIMIT_TASKS] = {0};
+    double there[LIMIT_TASKS] = {0};
+    for (uint32_t i = 0; i < in->examples && tasks > 1; i++)
+        for (uint32_t t = 0; t < tasks; t++) {
+            bool none = isnan(in->label[(size_t)i * tasks + t]);
+            double weight = in->weight != NULL ? (double)in->weight[i] : 1.0;
+            missing[t] += none;
+            there[t] += none ? 0.0 : weight;
+        }
+    for (uint32_t t = 0; t < tasks; t++)
+        sum[t] = missing[t] > 0 ? there[t] : weight_sum;
+}
+
 static uint32_t table_width(const struct plan *plan, uint32_t table)
 {
     return plan->first_order + plan->table_dim[table];
@@ -58,13 +75,15 @@ static void step_tables(const struct plan *plan, const struct model_input *in, s
 }
 
 /* Fills and uploads the step: loss factors, dropout keys, and where rows of several dims lie. */
-static void step_upload(struct model_run *r, const struct model_input *in, double weight_sum,
-                        uint64_t seed, uint32_t lane, uint64_t batch)
+static void step_upload(struct model_run *r, const struct model_input *in, uint64_t seed,
+                        uint32_t lane, uint64_t batch)
 {
     const struct model *m = r->model;
     struct step *s = r->step_host;
     for (uint32_t t = 0; t < m->plan.tasks; t++)
-        s->factor[t] = weight_sum > 0 ? (float)(r->scale * m->task_weight[t] / weight_sum) : 0.0f;
+        s->factor[t] = r->weight_task[t] > 0
+                           ? (float)(r->scale * m->task_weight[t] / r->weight_task[t])
+                           : 0.0f;
     s->examples = in->examples;
     s->unscale = (float)(1.0 / r->scale);
     s->balance = (float)(r->scale * m->balance);
@@ -212,6 +231,8 @@ static int result_take(struct model_run *r, struct model_output *out)
         return rc;
     for (uint32_t t = 0; t < m->plan.tasks && m->plan.has_loss; t++) {
         out->loss_task[t] = r->result_host->loss[t];
+        if (r->weight_task[t] > 0 && r->weight_task[t] < out->weight_sum)
+            out->loss_task[t] *= out->weight_sum / r->weight_task[t];
         out->loss_sum += m->task_weight[t] * out->loss_task[t];
     }
     memcpy(out->load, r->result_host->load, m->plan.loads * sizeof out->load[0]);
@@ -272,6 +293,7 @@ static int step_begin(const struct model *m, struct model_run *r, const struct m
     SHOAL_ASSERT(in->examples <= r->max_examples && r->model == m);
     out->loss_sum = 0.0;
     out->weight_sum = weights_sum(in);
+    weights_by_task(in, m->plan.tasks, out->weight_sum, r->weight_task);
     memset(out->loss_task, 0, sizeof out->loss_task);
     memset(out->load, 0, m->plan.loads * sizeof out->load[0]);
     out->dense_norm = out->row_norm = out->site_time = out->site_waited = 0.0;
@@ -295,7 +317,7 @@ int model_train(const struct model *m, struct model_run *r, const struct model_i
     for (uint32_t i = 0; i < m->plan.sites; i++)
         m->k->zero(r->site[i].stream, r->site[i].result, sizeof *r->site[i].result);
     if (in->examples > 0) {
-        step_upload(r, in, out->weight_sum, seed, lane, batch);
+        step_upload(r, in, seed, lane, batch);
         p.train = true;
         p.watched = m->plan.sites > 1 && m->k->watch != NULL && batch % NORM_EVERY == 0;
         struct pool_args all = layer_pool_args(&p, 0, in->examples);
@@ -322,7 +344,7 @@ int model_predict(const struct model *m, struct model_run *r, const struct model
     if (rc != 0)
         return rc;
     m->k->zero(run_stream(r), r->site[0].result, sizeof *r->site[0].result);
-    step_upload(r, in, out->weight_sum, 0, 0, 0);
+    step_upload(r, in, 0, 0, 0);
     pass_begin(&p, r, &device, &device_out, run_values(m, in));
     if (m->plan.sites > 1)
         run_sites_begin(r, in, &device, &device_out, &p);

@@ -78,6 +78,8 @@ struct model_run {
     uint8_t *pooling;     /* the backend's memory: (fields) */
     uint8_t *field_table; /* the backend's memory: (fields); NULL: all tables have one dim */
     uint32_t *column;     /* the backend's memory: (fields + 1); NULL as field_table */
+    /* (tasks): sum of the weights of the batch's examples that have the label */
+    double weight_task[LIMIT_TASKS];
     double scale;         /* the loss scale */
     uint32_t scale_steps; /* good steps since the scale last changed */
     struct err error;

@@ -17,21 +17,19 @@ static const char *text(const struct json *line, const char *key)
 static void figures_print(const struct json *line)
 {
     static const char *const split[] = {"test", "valid", "train"};
-    for (size_t i = 0; i < sizeof split / sizeof split[0]; i++) {
-        char key[32];
-        (void)snprintf(key, sizeof key, "%s_auc", split[i]);
-        double auc = json_get_number(line, key, (double)NAN);
-        (void)snprintf(key, sizeof key, "%s_logloss", split[i]);
-        double logloss = json_get_number(line, key, (double)NAN);
-        if (isnan(auc) && isnan(logloss))
-            continue;
-        printf("  %s", split[i]);
-        if (!isnan(auc))
-            printf(" AUC %.4f", auc);
-        if (!isnan(logloss))
-            printf(" logloss %.4f", logloss);
-        return;
-    }
+    static const char *const figure[][2] = {
+        {"auc", "AUC"}, {"logloss", "logloss"}, {"rmse", "RMSE"}, {"mae", "MAE"}};
+    bool told = false;
+    for (size_t i = 0; i < sizeof split / sizeof split[0] && !told; i++)
+        for (size_t k = 0; k < sizeof figure / sizeof figure[0]; k++) {
+            char key[32];
+            (void)snprintf(key, sizeof key, "%s_%s", split[i], figure[k][0]);
+            double x = json_get_number(line, key, (double)NAN);
+            if (isnan(x))
+                continue;
+            printf("%s%s %s %.4f", told ? "" : "  ", told ? "" : split[i], figure[k][1], x);
+            told = true;
+        }
 }
 
 static void line_print(const struct json *line)

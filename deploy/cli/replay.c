@@ -187,9 +187,14 @@ static const struct json *item_of(const struct json *list, const char *from)
     return NULL;
 }
 
-static double figure(const struct json *item, const char *name)
+/* The two figures of a day: of numbers, RMSE and MAE. */
+enum { FIRST, SECOND };
+static double figure(const struct json *item, int which)
 {
-    return json_get_number(json_get(item, "figures"), name, (double)NAN);
+    static const char *const name[][2] = {{"auc", "logloss"}, {"rmse", "mae"}};
+    const struct json *of = json_get(item, "figures");
+    bool real = json_get(of, "rmse") != NULL;
+    return json_get_number(of, name[real][which], (double)NAN);
 }
 
 /* Two missing figures are equal: a window without positives has no AUC, say. */
@@ -208,10 +213,9 @@ static void number_print(double x)
 
 static void line_print(const char *from, const struct json *a, const struct json *b)
 {
-    static const char *const name[] = {"auc", "logloss"};
     printf("%-20s", from);
-    for (size_t i = 0; i < 2; i++) {
-        double x = figure(a, name[i]), y = figure(b, name[i]);
+    for (int i = FIRST; i <= SECOND; i++) {
+        double x = figure(a, i), y = figure(b, i);
         number_print(x);
         number_print(y);
         number_print(y - x);
@@ -255,8 +259,8 @@ static bool days_print(const struct json *a, const struct json *b, bool hours)
         if (order < 0)
             y = NULL;
         line_print(x != NULL ? of_x : of_y, x, y);
-        bool alike = x != NULL && y != NULL && equal(figure(x, "logloss"), figure(y, "logloss")) &&
-                     equal(figure(x, "auc"), figure(y, "auc")) &&
+        bool alike = x != NULL && y != NULL && equal(figure(x, SECOND), figure(y, SECOND)) &&
+                     equal(figure(x, FIRST), figure(y, FIRST)) &&
                      json_get_int(x, "examples", 0) == json_get_int(y, "examples", 0);
         same &= alike;
         if (hours && !alike && x != NULL && y != NULL)
@@ -269,7 +273,7 @@ static bool days_print(const struct json *a, const struct json *b, bool hours)
 
 struct value_moved {
     const char *field, *value, *day; /* borrowed */
-    double was, is;                  /* logloss */
+    double was, is;                  /* logloss, or RMSE */
     int64_t examples;
 };
 
@@ -279,6 +283,12 @@ static int by_distance(const void *a, const void *b)
     double dx = fabs(x->is - x->was) * sqrt((double)x->examples),
            dy = fabs(y->is - y->was) * sqrt((double)y->examples);
     return (dx < dy) - (dx > dy);
+}
+
+static double value_figure(const struct json *value)
+{
+    double rmse = json_get_number(value, "rmse", (double)NAN);
+    return json_get_number(value, "logloss", rmse);
 }
 
 /* Collects the values of one field of one day that both have. *found has room for all of `a`. */
@@ -293,12 +303,9 @@ static size_t values_take(const char *field, const char *day, const struct json 
             const struct json *y = json_array_at(b, k);
             if (strcmp(json_get_string(y, "key", "-"), key) != 0)
                 continue;
-            found[count++] = (struct value_moved){field,
-                                                  json_get_string(x, "value", key),
-                                                  day,
-                                                  json_get_number(x, "logloss", (double)NAN),
-                                                  json_get_number(y, "logloss", (double)NAN),
-                                                  json_get_int(x, "examples", 0)};
+            found[count++] = (struct value_moved){
+                field,           json_get_string(x, "value", key), day, value_figure(x),
+                value_figure(y), json_get_int(x, "examples", 0)};
             count -= !isfinite(found[count - 1].was) || !isfinite(found[count - 1].is) ||
                      found[count - 1].was == found[count - 1].is;
             break;
@@ -307,7 +314,8 @@ static size_t values_take(const char *field, const char *day, const struct json 
     return count;
 }
 
-/* Prints the values of evaluate.by whose logloss differs most, weighted by their examples. */
+/* Prints the values of evaluate.by whose logloss (of numbers, RMSE) differs most, weighted by their
+ * examples. */
 static void values_print(const struct json *a, const struct json *b)
 {
     struct value_moved *all = NULL;
@@ -363,8 +371,10 @@ int replay_diff_main(struct option_line *o, struct err *e)
     if (rc == 0)
         rc = days_read(o->word[1], &b, &days_b, e);
     if (rc == 0) {
-        printf("%-20s%10s%10s%10s%10s%10s%10s  %9s%9s\n", "before they were learnt", "AUC A", "B",
-               "B - A", "logloss A", "B", "B - A", "examples", "B");
+        bool real = json_get(json_array_at(days_a, 0), "figures.rmse") != NULL;
+        printf("%-20s%10s%10s%10s%10s%10s%10s  %9s%9s\n", "before they were learnt",
+               real ? "RMSE A" : "AUC A", "B", "B - A", real ? "MAE A" : "logloss A", "B", "B - A",
+               "examples", "B");
         if (days_print(days_a, days_b, true))
             printf("all days are the same\n");
         values_print(days_a, days_b);

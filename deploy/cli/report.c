@@ -62,11 +62,14 @@ void cli_progress_text(const struct json *s, char out[256])
         n += snprintf(out + n, 256 - (size_t)n, "   %.0f/s", rate);
     if (!isnan(loss))
         n += snprintf(out + n, 256 - (size_t)n, "   loss %.4f", loss);
-    double auc = cli_number(s, "train_auc"), valid = cli_number(s, "valid_auc");
-    if (!isnan(auc))
-        n += snprintf(out + n, 256 - (size_t)n, "   auc %.4f", auc);
-    if (!isnan(valid))
-        n += snprintf(out + n, 256 - (size_t)n, "   valid auc %.4f", valid);
+    static const char *const figure[][2] = {{"train_auc", "auc"},
+                                            {"train_rmse", "rmse"},
+                                            {"valid_auc", "valid auc"},
+                                            {"valid_rmse", "valid rmse"}};
+    for (size_t i = 0; i < sizeof figure / sizeof figure[0]; i++)
+        if (!isnan(cli_number(s, figure[i][0])))
+            n += snprintf(out + n, 256 - (size_t)n, "   %s %.4f", figure[i][1],
+                          cli_number(s, figure[i][0]));
     if (eta >= 90)
         (void)snprintf(out + n, 256 - (size_t)n, "   %.0f min left", eta / 60);
     else if (eta >= 0)
@@ -103,7 +106,36 @@ static void evaluations_print(const struct json *r)
         printf("    batch %-8.0f valid", cli_number(v, "batch"));
         figure_print(v, "auc", "AUC", 4);
         figure_print(v, "logloss", "logloss", 4);
+        figure_print(v, "rmse", "RMSE", 4);
+        figure_print(v, "mae", "MAE", 4);
         puts(text_if(json_as_bool(json_get(v, "kept"), false), "   kept"));
+    }
+}
+
+/* Prints the figures of a split or of one of its labels. */
+static void figures_print(const struct json *of)
+{
+    figure_print(of, "auc", "AUC", 4);
+    figure_print(of, "logloss", "logloss", 4);
+    figure_print(of, "rmse", "RMSE", 4);
+    figure_print(of, "mae", "MAE", 4);
+    figure_print(of, "r2", "R2", 4);
+    figure_print(of, "calibration", "calibration", 3);
+    figure_print(of, "ne", "NE", 4);
+    figure_print(of, "gauc", "group AUC", 4);
+}
+
+/* Labels that are numbers have figures of their own, which no mean over all labels shows. */
+static void numbers_print(const struct json *of)
+{
+    const struct json *tasks = json_get(of, "tasks");
+    for (size_t i = 0; i < json_count(tasks); i++) {
+        const struct json *task = json_array_at(tasks, i);
+        if (json_get(task, "rmse") == NULL)
+            continue;
+        printf("    %-12.32s", json_as_string(json_get(task, "label"), "label"));
+        figures_print(task);
+        putchar('\n');
     }
 }
 
@@ -111,15 +143,13 @@ static void split_print(const struct json *r, const char *split)
 {
     const struct json *of = json_get(r, split);
     double teacher = teacher_auc(r, split);
-    if (!isfinite(cli_number(of, "auc")) && !isfinite(cli_number(of, "logloss")))
+    if (!isfinite(cli_number(of, "auc")) && !isfinite(cli_number(of, "logloss")) &&
+        !isfinite(cli_number(of, "rmse")))
         return;
     printf("    %-9s", split);
-    figure_print(of, "auc", "AUC", 4);
-    figure_print(of, "logloss", "logloss", 4);
-    figure_print(of, "calibration", "calibration", 3);
-    figure_print(of, "ne", "NE", 4);
-    figure_print(of, "gauc", "group AUC", 4);
+    figures_print(of);
     putchar('\n');
+    numbers_print(of);
     if (!isnan(teacher))
         printf("    %-12s AUC %.4f   the best possible: the log was drawn from this teacher\n",
                "teacher", teacher);
@@ -137,10 +167,14 @@ static void quality_print(const struct json *r)
     size_t epochs = json_count(json_get(r, "epochs"));
     for (size_t i = 0; i < epochs; i++) {
         const struct json *p = json_array_at(json_get(r, "epochs"), i), *v = json_get(p, "valid");
-        printf("    epoch %-6.0f train logloss %.4f", cli_number(p, "epoch"),
-               cli_number(p, "train_logloss"));
+        bool clicks = json_get(p, "train_loss") == NULL;
+        printf("    epoch %-6.0f train %s %.4f", cli_number(p, "epoch"),
+               clicks ? "logloss" : "loss", cli_number(p, clicks ? "train_logloss" : "train_loss"));
         figure_print(p, "train.auc", "AUC", 4);
+        figure_print(p, "train.rmse", "RMSE", 4);
         figure_print(v, "auc", "valid AUC", 4);
+        figure_print(v, "rmse", "valid RMSE", 4);
+        figure_print(v, "mae", "MAE", 4);
         figure_print(v, "logloss", isfinite(cli_number(v, "auc")) ? "logloss" : "valid logloss", 4);
         putchar('\n');
     }
@@ -268,10 +302,12 @@ void cli_day_text(const struct json *day, char out[256])
         int digits;
     } figure[] = {{"figures.auc", "AUC", 4},
                   {"figures.logloss", "logloss", 4},
+                  {"figures.rmse", "RMSE", 4},
+                  {"figures.mae", "MAE", 4},
                   {"figures.calibration", "calibration", 3}};
     int at = snprintf(out, 256, "day %.*s   %s examples", midnight ? (int)(time - from) : 40, from,
                       cli_number_text(cli_number(day, "examples"), n));
-    for (int i = 0; i < 3; i++) /* an interrupted day has no figures */
+    for (size_t i = 0; i < sizeof figure / sizeof figure[0]; i++) /* a day may have none */
         if (!isnan(cli_number(day, figure[i].path)))
             at += snprintf(out + at, 256 - (size_t)at, "   %s %.*f", figure[i].name,
                            figure[i].digits, cli_number(day, figure[i].path));

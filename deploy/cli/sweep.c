@@ -218,6 +218,7 @@ static int variant_start(struct sweeping *w, struct sweep_variant *v, struct err
 static void variant_show(struct sweeping *w, const struct sweep_variant *v)
 {
     const struct sweep *s = &w->sweep;
+    bool real = sweep_of_numbers(s);
     char when[32] = "was there", text[sizeof v->error.text];
     memcpy(text, v->error.text, sizeof text);
     text_clean(text);
@@ -228,8 +229,9 @@ static void variant_show(struct sweeping *w, const struct sweep_variant *v)
     if (v->error.code != 0)
         printf("%zu of %zu  %s  failed: %s\n", w->done, s->count, v->name, text);
     else
-        printf("%zu of %zu  %s  %s AUC %.5f, logloss %.6f  %s\n", w->done, s->count, v->name,
-               s->split, sweep_figure(s, v, "auc"), sweep_figure(s, v, "logloss"), when);
+        printf("%zu of %zu  %s  %s %s %.5f, %s %.6f  %s\n", w->done, s->count, v->name, s->split,
+               real ? "RMSE" : "AUC", sweep_figure(s, v, real ? "rmse" : "auc"),
+               real ? "MAE" : "logloss", sweep_figure(s, v, real ? "mae" : "logloss"), when);
     fflush(stdout);
 }
 
@@ -237,10 +239,19 @@ static void variant_show(struct sweeping *w, const struct sweep_variant *v)
  * that a variant was chosen by does not show how good it is; the test split is for that. */
 static void split_take(struct sweep *s, const struct json *report)
 {
+    char path[32];
     static const char *const split[] = {"valid", "test", "train"};
     for (size_t i = 0; i < 3 && s->split == NULL; i++)
         if (!json_absent(json_get(report, split[i])))
             s->split = split[i];
+    (void)snprintf(path, sizeof path, "%s.rmse", text_or(s->split, "valid"));
+    bool numbers = json_get(report, path) != NULL;
+    if (numbers == sweep_of_numbers(s))
+        return;
+    printf("%s, so variants are ordered by %s, not by %s\n",
+           numbers ? "the labels are numbers" : "not all labels are numbers",
+           numbers ? "rmse" : "auc", s->metric);
+    s->metric = numbers ? "rmse" : "auc";
 }
 
 static void variant_end(struct sweeping *w, struct sweep_variant *v)
@@ -396,6 +407,7 @@ static int at_once_of(const struct option_line *o)
 int cli_sweep(struct option_line *o, struct err *e)
 {
     static struct sweeping w;
+    static const char *const metric[] = {"auc", "logloss", "rmse", "mae"};
     static struct local here; /* where Shoal's programs lie */
     char servers[16], workers[16];
     if (o->words != 1)
@@ -407,7 +419,7 @@ int cli_sweep(struct option_line *o, struct err *e)
         umask(077);
         memcpy(w.programs, here.programs, sizeof here.programs);
         w.sweep.job_path = o->word[0];
-        w.sweep.metric = option_choice(o, "metric") == 0 ? "auc" : "logloss";
+        w.sweep.metric = metric[option_choice(o, "metric")];
         w.at_once = at_once_of(o);
         (void)snprintf(w.memory, sizeof w.memory, "memory=%" PRIu64,
                        machine_memory("") / 10 * 7 / (uint64_t)w.at_once /

@@ -47,7 +47,7 @@ struct sweep {
     size_t keys;
     struct sweep_variant *variant; /* owned (count) */
     size_t count;
-    const char *metric; /* "auc" or "logloss" */
+    const char *metric; /* "auc", "logloss", "rmse" or "mae" */
     const char *split;  /* the split by which variants are compared: "valid", "test" or "train" */
     double seconds;
 };
@@ -64,6 +64,8 @@ void sweep_free(struct sweep *s);
 /* The variants in order, the best first and failed ones last; the caller owns the list. NULL: no
  * memory. */
 const struct sweep_variant **sweep_order(const struct sweep *s);
+/* True when variants are ordered by a figure of labels that are numbers. */
+bool sweep_of_numbers(const struct sweep *s);
 /* A figure of the split that variants are compared by; NaN: there is none. */
 double sweep_figure(const struct sweep *s, const struct sweep_variant *v, const char *name);
 /* Prints a line for each variant. */

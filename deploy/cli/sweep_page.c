@@ -14,6 +14,11 @@ enum { COLUMN_MAX = 28 };
 
 /* ---- figures --------------------------------------------------------------------------------- */
 
+bool sweep_of_numbers(const struct sweep *s)
+{
+    return strcmp(s->metric, "rmse") == 0 || strcmp(s->metric, "mae") == 0;
+}
+
 double sweep_figure(const struct sweep *s, const struct sweep_variant *v, const char *name)
 {
     char path[64];
@@ -79,12 +84,21 @@ static const char *value_of(const struct sweep *s, const struct sweep_variant *v
 
 /* ---- for the terminal ------------------------------------------------------------------------ */
 
+static void figures_print(const struct sweep *s, const struct sweep_variant *v, FILE *f)
+{
+    if (sweep_of_numbers(s))
+        fprintf(f, " %10.5g %10.5g", sweep_figure(s, v, "rmse"), sweep_figure(s, v, "mae"));
+    else
+        fprintf(f, " %8.5f %9.5f %9.6f", sweep_figure(s, v, "auc"), auc_error(s, v),
+                sweep_figure(s, v, "logloss"));
+}
+
 void sweep_table(const struct sweep *s, const struct sweep_variant *const *order, FILE *f)
 {
     int width[SWEEP_KEYS_MAX];
     char n[32];
     fprintf(f, "\n%s: %zu variants in %.1f s, best %s of %s first\n\n ", s->job, s->count,
-            s->seconds, strcmp(s->metric, "auc") == 0 ? "AUC" : "logloss",
+            s->seconds, strcmp(s->metric, "auc") == 0 ? "AUC" : s->metric,
             text_or(s->split, "valid"));
     for (size_t k = 0; k < s->keys; k++) {
         size_t most = strlen(s->key[k].brief);
@@ -93,7 +107,11 @@ void sweep_table(const struct sweep *s, const struct sweep_variant *const *order
         width[k] = (int)MIN(most, COLUMN_MAX);
         fprintf(f, " %-*.*s ", width[k], width[k], s->key[k].brief);
     }
-    fprintf(f, " %8s %9s %9s %12s %9s\n", "AUC", "+-", "logloss", "examples/s", "seconds");
+    if (sweep_of_numbers(s))
+        fprintf(f, " %10s %10s", "RMSE", "MAE");
+    else
+        fprintf(f, " %8s %9s %9s", "AUC", "+-", "logloss");
+    fprintf(f, " %12s %9s\n", "examples/s", "seconds");
     for (size_t i = 0; i < s->count; i++) {
         const struct sweep_variant *v = order[i];
         fputc(' ', f);
@@ -106,8 +124,8 @@ void sweep_table(const struct sweep *s, const struct sweep_variant *const *order
             fprintf(f, " failed: %.200s\n", text);
             continue;
         }
-        fprintf(f, " %8.5f %9.5f %9.6f %12s %9.1f\n", sweep_figure(s, v, "auc"), auc_error(s, v),
-                sweep_figure(s, v, "logloss"),
+        figures_print(s, v, f);
+        fprintf(f, " %12s %9.1f\n",
                 cli_number_text(cli_number(v->report, "examples_per_second"), n),
                 cli_number(v->report, "seconds"));
     }

@@ -185,11 +185,15 @@ static void job_say(struct make *m, const struct json *s)
     if (isfinite(number(s, "eta_seconds")))
         put(m, line, ", about %s left", number_seconds(number(s, "eta_seconds"), text));
     line = line_add(m, TOP_PLAIN);
-    put(m, line, "logloss %s", number_figure(number(s, "loss"), text));
-    if (isfinite(number(s, "train_auc")))
-        put(m, line, "  AUC %s", number_figure(number(s, "train_auc"), text));
-    if (isfinite(number(s, "valid_auc")))
-        put(m, line, "  valid AUC %s", number_figure(number(s, "valid_auc"), text));
+    static const char *const figure[][2] = {{"train_auc", "AUC"},
+                                            {"train_rmse", "RMSE"},
+                                            {"valid_auc", "valid AUC"},
+                                            {"valid_rmse", "valid RMSE"}};
+    put(m, line, "%s %s", json_as_string(json_get(s, "loss_name"), "logloss"),
+        number_figure(number(s, "loss"), text));
+    for (size_t i = 0; i < sizeof figure / sizeof figure[0]; i++)
+        if (isfinite(number(s, figure[i][0])))
+            put(m, line, "  %s %s", figure[i][1], number_figure(number(s, figure[i][0]), text));
     put(m, line, "  staleness p50 %.0f p99 %.0f", number(s, "staleness.p50"),
         number(s, "staleness.p99"));
     if (!json_absent(json_get(s, "checkpoint.age_seconds")))

@@ -72,6 +72,10 @@ static int evaluate_take(const struct config *c, struct job *j, struct err *e)
         return job_refuse(c, "evaluate.every_batches", e, " needs data.valid");
     if (blind && j->evaluate.every_minutes > 0)
         return job_refuse(c, "evaluate.every_minutes", e, " needs data.valid");
+    if (j->evaluate.group[0] != '\0' && j->train.early_stop.metric >= METRIC_RMSE)
+        return job_refuse(c, "evaluate.group", e,
+                          " is for AUC within groups, and every label has model.loss mse or huber; "
+                          "take it out");
     if (j->train.early_stop.metric == METRIC_GAUC && j->evaluate.group[0] == '\0')
         return job_refuse(c, "train.early_stop.metric", e,
                           " is gauc: evaluate.group must name the field of the groups");
@@ -126,6 +130,42 @@ static int grow_check(const struct config *c, struct job *j, struct err *e)
     return 0;
 }
 
+const char *job_metric_name(enum early_metric m)
+{
+    static const char *const name[] = {"auc", "logloss", "gauc", "rmse", "mae"};
+    SHOAL_ASSERT((size_t)m < sizeof name / sizeof name[0]);
+    return name[m];
+}
+
+bool job_metric_falls(enum early_metric m)
+{
+    return m == METRIC_LOGLOSS || m == METRIC_RMSE || m == METRIC_MAE;
+}
+
+/* A metric of one kind of labels; over both kinds together no mean has a meaning. */
+static int metric_take(const struct config *c, struct job *j, struct err *e)
+{
+    const char *path = "train.early_stop.metric";
+    uint32_t real = job_real_labels(j);
+    bool all_real = real == (1u << j->data.label_count) - 1;
+    j->train.early_stop.metric = (enum early_metric)config_enum(c, path);
+    if (!config_has(c, path) && all_real)
+        j->train.early_stop.metric = METRIC_RMSE;
+    bool of_real = j->train.early_stop.metric >= METRIC_RMSE;
+    if (of_real == all_real)
+        return 0;
+    if (of_real)
+        return job_refuse(c, path, e,
+                          " is %s: it judges numbers, and %s; take auc, logloss or gauc",
+                          job_metric_name(j->train.early_stop.metric),
+                          real == 0 ? "no label has model.loss mse or huber"
+                                    : "some labels have model.loss logloss, which decide then");
+    return job_refuse(c, path, e,
+                      " is %s: it judges labels of 0 and 1, and every label has model.loss mse or "
+                      "huber; take rmse or mae",
+                      job_metric_name(j->train.early_stop.metric));
+}
+
 const char *job_durability_name(enum durability d)
 {
     static const char *const name[] = {"memory", "journal", "fsync"};
@@ -143,7 +183,6 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
     j->train.epochs = (uint32_t)config_int(c, "train.epochs");
     j->train.skip = config_bool(c, "train.skip");
     j->train.max_minutes = config_float(c, "train.max_minutes");
-    j->train.early_stop.metric = (enum early_metric)config_enum(c, "train.early_stop.metric");
     j->train.early_stop.patience = (uint32_t)config_int(c, "train.early_stop.patience");
     j->train.early_stop.lr_decay = config_float(c, "train.early_stop.lr_decay");
     j->train.early_stop.lr_patience = (uint32_t)config_int(c, "train.early_stop.lr_patience");
@@ -176,6 +215,8 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
     j->net.gradients = packed[config_enum(c, "net.gradients")];
     j->journal.max = config_size(c, "journal.max");
     j->journal.keep = config_size(c, "journal.keep");
+    if (metric_take(c, j, e) != 0)
+        return SHOAL_E_CONFIG;
     if ((uint64_t)j->train.window * j->train.batch > LIMIT_BATCH)
         return job_refuse(c, "train.window", e,
                           ": %u batches of %u rows (train.batch) are more than the %u rows that a "

@@ -67,7 +67,9 @@ enum norm_kind { NORM_NONE, NORM_BATCH, NORM_LAYER };
 enum interaction { INTERACT_DOT, INTERACT_CAT };
 enum precision { PRECISION_FP32, PRECISION_TF32, PRECISION_BF16, PRECISION_FP16 };
 enum schedule_kind { SCHEDULE_CONSTANT, SCHEDULE_LINEAR, SCHEDULE_COSINE, SCHEDULE_STEP };
-enum early_metric { METRIC_AUC, METRIC_LOGLOSS, METRIC_GAUC };
+enum early_metric { METRIC_AUC, METRIC_LOGLOSS, METRIC_GAUC, METRIC_RMSE, METRIC_MAE };
+/* The loss of a label: of 0 or 1 by a probability, or of a number by its prediction. */
+enum loss_kind { LOSS_LOGLOSS, LOSS_MSE, LOSS_HUBER };
 enum durability { DURABLE_MEMORY, DURABLE_JOURNAL, DURABLE_FSYNC };
 enum backend_kind { BACKEND_AUTO, BACKEND_CPU, BACKEND_CUDA };
 
@@ -285,7 +287,9 @@ struct job {
         uint32_t stages;      /* groups of layers, each on devices of its own; 0 counts as 1 */
         uint32_t split;       /* devices that a stage's wide layers are cut over; 0 counts as 1 */
         uint32_t split_above; /* outputs; wider linear layers are cut */
-        double task_weight[LIMIT_TASKS]; /* weights of the tasks' losses; default 1; not all 0 */
+        double task_weight[LIMIT_TASKS];  /* weights of the tasks' losses; default 1; not all 0 */
+        enum loss_kind loss[LIMIT_TASKS]; /* of each label */
+        double huber_delta; /* huber: an error above it counts by its size, not its square */
         double dropout;
         enum norm_kind norm;
         enum activation activation;
@@ -443,9 +447,20 @@ bool job_reads_only(const struct job *j);
 /* Compares the tables alone, names and dims: for jobs whose fields are known by name
  * (proto/job/legend.h). */
 int job_same_tables(const struct job *was, const struct job *is, struct err *e);
+/* Compares the losses of the labels alone: a label that was 0 or 1 must not be read as a number. */
+int job_same_losses(const struct job *was, const struct job *is, struct err *e);
 /* The sum of the weights of the tasks' losses, above 0: the loss of several labels is divided by it
  * to make it a mean. */
 double job_task_weights(const struct job *j);
+/* The labels that are numbers, with the loss mse or huber: bit i is label i. */
+uint32_t job_real_labels(const struct job *j);
+/* The name of the loss of all labels together, as a key of the report: "logloss" where all have it,
+ * else "loss". */
+const char *job_loss_name(const struct job *j);
+/* The name of train.early_stop.metric: "auc". */
+const char *job_metric_name(enum early_metric m);
+/* True where a smaller value of the metric is the better one. */
+bool job_metric_falls(enum early_metric m);
 /* True when training leaves out rows of data.train: by data.sample or data.negatives. */
 bool job_draws(const struct job *j);
 /* The number of lanes that the coordinator opens: train.lanes, or what it found there, or 2. */

@@ -57,6 +57,80 @@ static int task_weights_take(const struct config *c, struct job *j, struct err *
     return rc;
 }
 
+static bool loss_named(const char *name, enum loss_kind *out)
+{
+    static const char *const names[] = {"logloss", "mse", "huber"};
+    for (uint32_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(names[i], name) == 0) {
+            *out = (enum loss_kind)i;
+            return true;
+        }
+    return false;
+}
+
+static int losses_take(const struct config *c, struct job *j, struct err *e)
+{
+    const char *path = "model.loss";
+    struct string_list list = {0};
+    int rc = 0;
+    j->model.huber_delta = config_float(c, "model.huber_delta");
+    if (config_list(c, path, &list) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    if (list.count > 1 && list.count != j->data.label_count)
+        rc = job_refuse(c, path, e, " names %zu losses, data.label names %u labels", list.count,
+                        j->data.label_count);
+    for (uint32_t t = 0; t < j->data.label_count && list.count > 0 && rc == 0; t++) {
+        const char *name = list.item[list.count > 1 ? t : 0];
+        if (!loss_named(name, &j->model.loss[t]))
+            rc = job_refuse(c, path, e, ": %s is none of logloss, mse, huber", name);
+    }
+    config_list_free(&list);
+    return rc;
+}
+
+/* Refuses keys that only labels of 0 and 1 give a meaning. */
+static int losses_check(const struct config *c, const struct job *j, struct err *e)
+{
+    bool huber = false, clicks = job_real_labels(j) != (1u << j->data.label_count) - 1;
+    for (uint32_t t = 0; t < j->data.label_count; t++)
+        huber |= j->model.loss[t] == LOSS_HUBER;
+    if (config_has(c, "model.huber_delta") && !huber)
+        return job_refuse(c, "model.huber_delta", e,
+                          " is for model.loss: huber, and no label has it; take it out");
+    if (clicks)
+        return 0;
+    static const char *const binary[] = {"data.label_above", "data.label_positive",
+                                         "data.label_negative"};
+    for (size_t i = 0; i < sizeof binary / sizeof binary[0]; i++)
+        if (config_has(c, binary[i]))
+            return job_refuse(c, binary[i], e,
+                              " makes a label 0 or 1, and with model.loss mse or huber it is a "
+                              "number; take one of the two out");
+    if (j->data.negatives < 1)
+        return job_refuse(c, "data.negatives", e,
+                          " leaves out rows whose label is 0, and with model.loss mse or huber "
+                          "nothing corrects the predictions for it; data.sample takes a share of "
+                          "all rows");
+    if (j->data.join.on)
+        return job_refuse(c, "data.join", e,
+                          " makes a label that says whether a click came, and model.loss mse or "
+                          "huber needs a number; take one of the two out");
+    return 0;
+}
+
+uint32_t job_real_labels(const struct job *j)
+{
+    uint32_t real = 0;
+    for (uint32_t t = 0; t < LIMIT_TASKS; t++)
+        real |= (uint32_t)(j->model.loss[t] != LOSS_LOGLOSS) << t;
+    return real;
+}
+
+const char *job_loss_name(const struct job *j)
+{
+    return job_real_labels(j) == 0 ? "logloss" : "loss";
+}
+
 /* Reads two columns, for the first and the second gate; the input's columns are known only when it
  * is opened. */
 static int gate_fields_take(const struct config *c, struct job *j, struct err *e)
@@ -135,6 +209,10 @@ int job_model_take(const struct config *c, struct job *j, struct err *e)
     j->dense_optimizer = job_optimizer_take(c, "dense_optimizer", &adam);
     if (rc == 0)
         rc = task_weights_take(c, j, e);
+    if (rc == 0)
+        rc = losses_take(c, j, e);
+    if (rc == 0)
+        rc = losses_check(c, j, e);
     if (rc == 0 && j->data.label_count > 1 && j->model.kind != MODEL_MMOE &&
         j->model.kind != MODEL_PLE)
         rc = job_refuse(c, "data.label", e,

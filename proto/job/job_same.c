@@ -209,6 +209,21 @@ static int same_table_fields(const struct job *was, const struct job *is, struct
     X(heads)                                                                                       \
     X(attention_layers) X(attention_dim) X(interaction) X(experts) X(own_experts) X(levels) X(norm)
 
+/* mse and huber predict the same number. */
+static const char *loss_text(enum loss_kind loss)
+{
+    return loss == LOSS_LOGLOSS ? "logloss" : "mse or huber";
+}
+
+int job_same_losses(const struct job *was, const struct job *is, struct err *e)
+{
+    int rc = 0;
+    for (uint32_t i = 0; rc == 0 && i < was->data.label_count && i < is->data.label_count; i++)
+        rc =
+            same_text("model.loss", loss_text(was->model.loss[i]), loss_text(is->model.loss[i]), e);
+    return rc;
+}
+
 static int same_network(const struct job *was, const struct job *is, struct err *e)
 {
     int rc =
@@ -226,6 +241,8 @@ static int same_network(const struct job *was, const struct job *is, struct err 
         rc = same_number("model." #name, (uint64_t)was->model.name, (uint64_t)is->model.name, e);
     COUNTS(X)
 #undef X
+    if (rc == 0)
+        rc = job_same_losses(was, is, e);
     for (uint32_t i = 0; rc == 0 && i < 2; i++)
         rc = same_text("model.gate_fields", was->model.gate_field[i], is->model.gate_field[i], e);
     return rc;

@@ -38,7 +38,7 @@ const struct config_key options_sweep[] = {
     {"dir", CONFIG_STRING, .values = "DIR", .otherwise = "sweeps/JOB-DATE-TIME",
      .text = "where everything is kept; one that is there is gone on with"},
     {"at-once", CONFIG_INT, 1, 64, .otherwise = "half the cores", .text = "variants that run"},
-    {"metric", CONFIG_ENUM, .choices = "auc|logloss", .fallback = "auc",
+    {"metric", CONFIG_ENUM, .choices = "auc|logloss|rmse|mae", .fallback = "auc",
      .text = "by which they are ordered"},
     {"servers", CONFIG_INT, 1, LIMIT_LOCAL_SERVERS, .fallback = "1", .text = "of each"},
     {"workers", CONFIG_INT, 1, LIMIT_LOCAL_WORKERS, .fallback = "1", .text = "of each"},

@@ -206,6 +206,10 @@
       "AUC, of: train (of predictions before they were learnt, the newest tasks), valid") \
     X(LOGLOSS, GAUGE, "shoal_job_logloss", "", "space,job,of", "c", \
       "Logloss, of: train, valid") \
+    X(RMSE, GAUGE, "shoal_job_rmse", "", "space,job,of", "c", \
+      "Root of the mean squared error of labels that are numbers, of: train, valid") \
+    X(MAE, GAUGE, "shoal_job_mae", "", "space,job,of", "c", \
+      "Mean absolute error of labels that are numbers, of: train, valid") \
     X(CALIBRATION, GAUGE, "shoal_job_calibration_ratio", "ratio", "space,job,of", "c", \
       "Mean prediction by mean label, of: train, valid") \
     X(LANES, GAUGE, "shoal_job_lanes", "", "space,job,state", "c", \

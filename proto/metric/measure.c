@@ -23,6 +23,7 @@ struct measure_options measure_options_of(const struct job *job, uint64_t expect
 {
     return (struct measure_options){
         .tasks = tasks_of(job),
+        .real = job_real_labels(job),
         .group = job->evaluate.group[0] != '\0',
         .by_count = (uint32_t)job->evaluate.by.count,
         .buckets = job->evaluate.buckets == 0 ? MEASURE_BUCKETS : job->evaluate.buckets,
@@ -55,11 +56,11 @@ int measure_open(struct measure *m, const struct measure_options *o, struct err 
     if (m->bucket == NULL || m->by == NULL)
         rc = err_set(e, SHOAL_E_NOMEM, "no memory for the measures");
     for (uint32_t t = 0; t < o->tasks && rc == 0; t++)
-        rc = metric_scores_open(&m->scores[t], o->exact, o->expected, e);
+        rc = metric_scores_open(&m->scores[t], o->real >> t & 1, o->exact, o->expected, e);
     if (rc == 0 && o->group)
         rc = metric_group_open(&m->group, o->tasks, o->exact, o->expected, e);
     for (uint32_t i = 0; i < o->by_count && rc == 0; i++)
-        rc = metric_by_open(&m->by[i], o->tasks, values_each(o->by_count), e);
+        rc = metric_by_open(&m->by[i], o->tasks, o->real, values_each(o->by_count), e);
     if (rc != 0)
         measure_close(m);
     return rc;
@@ -86,7 +87,9 @@ int measure_add(struct measure *m, const float *score, const float *label, const
     SHOAL_ASSERT((group != NULL || !m->options.group) && (by != NULL || by_count == 0));
     for (uint32_t i = 0; i < count && rc == 0; i++, score += tasks, label += tasks) {
         for (uint32_t t = 0; t < tasks && rc == 0; t++) {
-            loss[t] = metric_loss(score[t], label[t]);
+            loss[t] = metric_loss_of(m->options.real >> t & 1, score[t], label[t]);
+            if (isnan(label[t]))
+                continue;
             rc = metric_scores_add(&m->scores[t], score[t], label[t], loss[t]);
         }
         if (m->options.group && rc == 0)
@@ -137,30 +140,42 @@ static struct json *curve_json(const struct metric_bucket *bucket, uint32_t coun
     return list;
 }
 
-static void sums_set(struct json *item, const struct metric_by_task *sums, uint64_t examples)
+static void sums_set(struct json *item, const struct metric_by_task *sums,
+                     const struct metric_by_more *more, bool real)
 {
-    double n = (double)examples;
-    json_set_int(item, "examples", (int64_t)examples);
-    json_set_number(item, "logloss", ratio(sums->loss, n));
+    double n = (double)more->examples, label = real ? more->label : (double)sums->positives;
+    json_set_int(item, "examples", (int64_t)more->examples);
+    if (real)
+        json_set_number(item, "rmse", sqrt(ratio(sums->loss, n)));
+    else
+        json_set_number(item, "logloss", ratio(sums->loss, n));
     json_set_number(item, "predicted", ratio(sums->predicted, n));
-    json_set_number(item, "label", ratio((double)sums->positives, n));
-    json_set_number(item, "calibration", ratio(sums->predicted, (double)sums->positives));
+    json_set_number(item, "label", ratio(label, n));
+    json_set_number(item, "calibration", ratio(sums->predicted, label));
+}
+
+static void value_auc_set(struct json *item, const struct metric_by *b,
+                          const struct metric_value *v, uint32_t task)
+{
+    struct metric auc;
+    metric_by_auc(b, v, task, &auc);
+    json_set_number(item, "auc", auc.auc);
+    json_set_number(item, "auc_error", auc.auc_error);
+    if (auc.examples < metric_by_more(b, v)[task].examples)
+        json_set_int(item, "auc_examples", (int64_t)auc.examples);
 }
 
 static struct json *values_json(const struct metric_by *b, uint32_t task)
 {
     struct json *list = json_new_array();
+    bool real = b->real >> task & 1;
     for (uint32_t i = 0; i < b->count; i++) {
         const struct metric_value *v = &b->value[i];
         struct json *item = json_new_object();
         json_set_hex(item, "key", v->key);
-        sums_set(item, &metric_by_sums(b, v)[task], v->examples);
-        struct metric auc;
-        metric_by_auc(b, v, task, &auc);
-        json_set_number(item, "auc", auc.auc);
-        json_set_number(item, "auc_error", auc.auc_error);
-        if (auc.examples < v->examples)
-            json_set_int(item, "auc_examples", (int64_t)auc.examples);
+        sums_set(item, &metric_by_sums(b, v)[task], &metric_by_more(b, v)[task], real);
+        if (!real)
+            value_auc_set(item, b, v, task);
         if (v->missed > 0)
             json_set_int(item, "missed", (int64_t)v->missed);
         json_append(list, item);
@@ -170,7 +185,7 @@ static struct json *values_json(const struct metric_by *b, uint32_t task)
     struct json *other = json_new_object();
     json_set_string(other, "key", "other");
     json_set_int(other, "values", (int64_t)b->rest_values);
-    sums_set(other, &b->rest[task], b->rest_examples);
+    sums_set(other, &b->rest[task], &b->rest_more[task], real);
     json_append(list, other);
     return list;
 }
@@ -203,8 +218,9 @@ struct json *measure_json_details(const struct measure *m, const struct job *job
     struct json *list = json_new_array();
     for (uint32_t t = 0; t < m->options.tasks; t++) {
         struct json *item = json_new_object();
-        json_set(item, "buckets",
-                 curve_json(&m->bucket[(size_t)t * m->options.buckets], m->bucket_count[t]));
+        if ((m->options.real >> t & 1) == 0)
+            json_set(item, "buckets",
+                     curve_json(&m->bucket[(size_t)t * m->options.buckets], m->bucket_count[t]));
         by_set(item, m->by, job, t);
         struct json *unseen = NULL;
         if (t == 0)
@@ -218,10 +234,24 @@ struct json *measure_json_details(const struct measure *m, const struct job *job
 
 /* ---- figures --------------------------------------------------------------------------------- */
 
+static void real_set(struct json *to, const struct metric *m, bool whole)
+{
+    json_set_number(to, "rmse", m->rmse);
+    json_set_number(to, "mae", m->mae);
+    json_set_number(to, "r2", m->r2);
+    json_set_number(to, "calibration", m->calibration);
+    if (whole)
+        json_set_int(to, "examples", (int64_t)m->examples);
+}
+
 /* counts: write the counts of positives and groups, which a mean over labels does not have. */
 static void metric_set(struct json *to, const struct metric *m, const struct job *job, bool whole,
                        bool counts)
 {
+    if (metric_is_real(m)) {
+        real_set(to, m, whole);
+        return;
+    }
     json_set_number(to, "auc", m->auc);
     json_set_number(to, "logloss", m->logloss);
     json_set_number(to, "ne", m->ne);

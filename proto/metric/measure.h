@@ -33,6 +33,7 @@
 
 struct measure_options {
     uint32_t tasks;    /* labels of an example, 1 to LIMIT_TASKS */
+    uint32_t real;     /* bit t: label t is a number */
     bool group;        /* each example has a group */
     uint32_t by_count; /* fields of which each example has a value, 0 to LIMIT_BY */
     uint32_t buckets;
@@ -57,7 +58,8 @@ struct measure_options measure_options_of(const struct job *job, uint64_t expect
 /* NOMEM, TOO_BIG (more than METRIC_EXAMPLES_MAX are expected). */
 int measure_open(struct measure *m, const struct measure_options *options, struct err *e);
 void measure_close(struct measure *m); /* fine on zeros, and twice */
-/* Adds `count` examples. score: probabilities, label: 0 or 1, both (count, tasks); group (count)
+/* Adds `count` examples. score: probabilities, label: 0 or 1, NaN where it is missing, both (count,
+ * tasks), and both numbers where the label is one; group (count)
  * and by (count, by_count) where the options say so, else NULL. The caller has checked the numbers.
  * NOMEM, TOO_BIG. */
 int measure_add(struct measure *m, const float *score, const float *label, const uint64_t *group,
@@ -77,6 +79,8 @@ int measure_finish(struct measure *m, struct err *e);
  *      "by": {FIELD: [{"key": "0x...", "examples", "missed"?, "logloss", "predicted", "label",
  *      "calibration", "auc", "auc_error", "auc_examples"?}...,
  *                     {"key": "other", "values", "examples", ...}]}}
+ * Of a label that is a number, in place of auc to ece: "rmse", "mae", "r2", "calibration", and no
+ * "positives" and "buckets"; in "by": "rmse" in place of logloss, and no auc.
  * With several labels, the means over them (metric_mean) come first, without the counts of
  * positives and groups, and then all of the above for each label in
  *     "tasks": [{"label", ...}...].

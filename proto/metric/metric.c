@@ -5,6 +5,7 @@
 
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
+#include "proto/base/limits.h"
 #include "proto/base/minmax.h"
 #include "proto/metric/metric_cell.h"
 
@@ -43,7 +44,16 @@ static double mean_of(const struct metric *of, const double *weight, uint32_t co
     return metric_ratio(sum, weights);
 }
 
-void metric_mean(const struct metric *of, const double *weight, uint32_t count, struct metric *out)
+uint64_t metric_most(const struct metric *of, uint32_t count)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < count; i++)
+        most = MAX(of[i].examples, most);
+    return most;
+}
+
+static void mean_of_kind(const struct metric *of, const double *weight, uint32_t count,
+                         struct metric *out)
 {
     *out = of[0];
     if (count == 1)
@@ -57,6 +67,42 @@ void metric_mean(const struct metric *of, const double *weight, uint32_t count, 
     out->gauc = mean_of(of, NULL, count, offsetof(struct metric, gauc));
 }
 
+void metric_mean(const struct metric *of, const double *weight, uint32_t count, struct metric *out)
+{
+    struct metric kind[LIMIT_TASKS];
+    double weights[LIMIT_TASKS], sum = 0;
+    uint32_t kept = 0;
+    bool real = true;
+    SHOAL_ASSERT(count >= 1 && count <= LIMIT_TASKS);
+    for (uint32_t i = 0; i < count; i++)
+        real &= metric_is_real(&of[i]);
+    for (uint32_t i = 0; i < count; i++) {
+        if (metric_is_real(&of[i]) != real)
+            continue;
+        kind[kept] = of[i];
+        weights[kept] = weight == NULL ? 1 : weight[i];
+        sum += weights[kept];
+        kept++;
+    }
+    mean_of_kind(kind, sum > 0 ? weights : NULL, kept, out);
+    out->examples = metric_most(of, count);
+}
+
+void metric_real_figures(const struct metric_real *r, struct metric *out)
+{
+    double n = (double)r->examples, mean = metric_ratio(r->label, n),
+           square = metric_ratio(r->square, n),
+           variance = metric_ratio(r->label_square, n) - mean * mean;
+    *out = (struct metric){.auc = (double)NAN,
+                           .rmse = sqrt(square),
+                           .logloss = (double)NAN,
+                           .r2 = 1 - metric_ratio(square, variance),
+                           .calibration = metric_ratio(r->predicted, r->label),
+                           .mae = metric_ratio(r->absolute, n),
+                           .gauc = (double)NAN,
+                           .examples = r->examples};
+}
+
 /* ---- scores of one label --------------------------------------------------------------------- */
 
 #define MANTISSA_BITS 13u
@@ -66,10 +112,12 @@ void metric_mean(const struct metric *of, const double *weight, uint32_t count, 
 static const struct metric_grid grid = {MANTISSA_BITS, OCTAVES};
 _Static_assert(sizeof(struct metric_cell) * CELLS < (17u << 20), "as the header says");
 
-int metric_scores_open(struct metric_scores *s, uint64_t exact, uint64_t expected, struct err *e)
+int metric_scores_open(struct metric_scores *s, bool is_real, uint64_t exact, uint64_t expected,
+                       struct err *e)
 {
-    uint64_t room = MIN(expected, exact);
+    uint64_t room = is_real ? 0 : MIN(expected, exact);
     memset(s, 0, sizeof *s);
+    s->is_real = is_real;
     if (room > METRIC_EXAMPLES_MAX)
         return err_set(e, SHOAL_E_TOO_BIG, "%" PRIu64 " predictions to keep, at most %u", room,
                        METRIC_EXAMPLES_MAX);
@@ -124,6 +172,11 @@ int metric_scores_add(struct metric_scores *s, float p, float y, double loss)
     uint32_t positive = y > 0.5f;
     if (s->examples >= METRIC_EXAMPLES_MAX)
         return SHOAL_E_TOO_BIG;
+    if (s->is_real) {
+        metric_real_add(&s->real, p, y);
+        s->examples++;
+        return 0;
+    }
     if (s->cell == NULL && s->examples >= s->capacity && scores_fold(s) != 0)
         return SHOAL_E_NOMEM;
     if (s->cell != NULL)
@@ -218,6 +271,11 @@ int metric_scores_finish(struct metric_scores *s, uint32_t buckets, struct metri
     struct walk w = {.examples = s->examples, .bucket = bucket, .wanted = buckets};
     SHOAL_ASSERT(buckets > 0);
     memset(bucket, 0, buckets * sizeof *bucket);
+    if (s->is_real) {
+        metric_real_figures(&s->real, out);
+        *bucket_count = 0;
+        return 0;
+    }
     int rc = 0;
     if (s->cell == NULL)
         rc = walk_kept(s, &w, e);

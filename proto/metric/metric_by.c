@@ -6,6 +6,7 @@
 #include "proto/base/salt.h"
 #include "proto/metric/metric_cell.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,21 +16,25 @@
 static const struct metric_grid grid = {4, 12};
 _Static_assert(METRIC_BY_CELLS == 2 * (12u << 4) + 1, "cells of the grid");
 
-int metric_by_open(struct metric_by *b, uint32_t tasks, uint32_t capacity, struct err *e)
+int metric_by_open(struct metric_by *b, uint32_t tasks, uint32_t real, uint32_t capacity,
+                   struct err *e)
 {
     SHOAL_ASSERT(tasks > 0 && tasks <= LIMIT_TASKS && capacity >= 4 &&
                  (capacity & (capacity - 1)) == 0);
     memset(b, 0, sizeof *b);
     b->tasks = tasks;
+    b->real = real;
     b->capacity = capacity;
     b->salt = salt_draw();
     b->value = malloc(capacity * sizeof *b->value);
     b->task = malloc((size_t)capacity * tasks * sizeof *b->task);
+    b->more = malloc((size_t)capacity * tasks * sizeof *b->more);
     b->slot = calloc(4ull * capacity, sizeof *b->slot);
     b->cells = calloc((size_t)METRIC_BY_TALLIES * tasks, sizeof *b->cells);
     for (uint32_t i = 0; b->value != NULL && i < capacity; i++)
         b->value[i].sums = i;
-    if (b->value != NULL && b->task != NULL && b->slot != NULL && b->cells != NULL)
+    if (b->value != NULL && b->task != NULL && b->more != NULL && b->slot != NULL &&
+        b->cells != NULL)
         return 0;
     metric_by_close(b);
     return err_set(e, SHOAL_E_NOMEM, "no memory for %u values of a field of evaluate.by", capacity);
@@ -39,6 +44,7 @@ void metric_by_close(struct metric_by *b)
 {
     free(b->value);
     free(b->task);
+    free(b->more);
     free(b->slot);
     free(b->cells);
     memset(b, 0, sizeof *b);
@@ -49,6 +55,7 @@ void metric_by_clear(struct metric_by *b)
     memset(b->slot, 0, 4ull * b->capacity * sizeof *b->slot);
     memset(b->owner, 0, sizeof b->owner);
     memset(b->rest, 0, sizeof b->rest);
+    memset(b->rest_more, 0, sizeof b->rest_more);
     b->count = b->owned = 0;
     b->floor = 0;
     b->rest_examples = b->rest_values = 0;
@@ -69,6 +76,12 @@ static void task_sum(struct metric_by_task *to, const struct metric_by_task *fro
     to->positives += from->positives;
 }
 
+static void more_sum(struct metric_by_more *to, const struct metric_by_more *from)
+{
+    to->examples += from->examples;
+    to->label += from->label;
+}
+
 /* v is dropped: if it comes back, this many of its examples may have been missed. */
 static void floor_raise(struct metric_by *b, const struct metric_value *v)
 {
@@ -79,8 +92,10 @@ static void value_drop(struct metric_by *b, const struct metric_value *v)
 {
     b->rest_examples += v->examples;
     b->rest_values++;
-    for (uint32_t t = 0; t < b->tasks; t++)
+    for (uint32_t t = 0; t < b->tasks; t++) {
         task_sum(&b->rest[t], &metric_by_sums(b, v)[t]);
+        more_sum(&b->rest_more[t], &metric_by_more(b, v)[t]);
+    }
 }
 
 /* More examples first, then the smaller key. */
@@ -172,6 +187,7 @@ static struct metric_value *value_new(struct metric_by *b, uint64_t key)
     struct metric_value *v = &b->value[b->count++];
     *v = (struct metric_value){.key = key, .missed = b->floor, .sums = v->sums};
     memset(metric_by_sums(b, v), 0, b->tasks * sizeof(struct metric_by_task));
+    memset(metric_by_more(b, v), 0, b->tasks * sizeof(struct metric_by_more));
     *slot_find(b, key) = b->count;
     return v;
 }
@@ -195,9 +211,14 @@ void metric_by_add(struct metric_by *b, uint64_t key, const float *p, const floa
     if (v->cells == 0 && (v->examples & (v->examples - 1)) == 0)
         cells_seek(b, v);
     for (uint32_t t = 0; t < b->tasks; t++) {
-        struct metric_by_task one = {loss[t], (double)p[t], y[t] > 0.5f};
+        bool real = b->real >> t & 1;
+        struct metric_by_task one = {loss[t], (double)p[t], !real && y[t] > 0.5f};
+        struct metric_by_more more = {1, real ? (double)y[t] : 0};
+        if (isnan(y[t]))
+            continue;
         task_sum(&metric_by_sums(b, v)[t], &one);
-        if (v->cells != 0) {
+        more_sum(&metric_by_more(b, v)[t], &more);
+        if (v->cells != 0 && !real) {
             struct metric_by_cells *c = &cells_of(b, v->cells)[t];
             (y[t] > 0.5f ? c->positives : c->negatives)[metric_cell_of(p[t], &grid)]++;
         }
@@ -252,12 +273,14 @@ static uint32_t entries_put(const struct metric_by *b, const struct metric_value
     return count;
 }
 
-void metric_by_put(const struct metric_by *b, struct metric_by_part *part)
+bool metric_by_put(const struct metric_by *b, struct metric_by_part *part)
 {
     struct metric_by_head *head = (void *)(uintptr_t)part->head;
     struct metric_by_told *told = (void *)(uintptr_t)part->told;
     struct metric_by_task *task = (void *)(uintptr_t)part->task;
+    struct metric_by_more *more = (void *)(uintptr_t)part->more;
     struct metric_by_entry *entry = (void *)(uintptr_t)part->entry;
+    bool needed = b->real != 0;
     SHOAL_ASSERT(b->count <= METRIC_BY_TOLD && part->entries <= METRIC_BY_ENTRIES);
     head[part->fields] = (struct metric_by_head){b->floor, b->rest_values};
     for (uint32_t i = 0; i < b->count; i++) {
@@ -266,23 +289,57 @@ void metric_by_put(const struct metric_by *b, struct metric_by_part *part)
             entries_put(b, v, entry + part->entries, METRIC_BY_ENTRIES - part->entries);
         for (uint32_t t = 0; t < b->tasks; t++) {
             const struct metric_by_task *sums = &metric_by_sums(b, v)[t];
-            task[(size_t)part->values * b->tasks + t] = (struct metric_by_task){
-                whole_parts(sums->loss), whole_parts(sums->predicted), sums->positives};
+            const struct metric_by_more *of = &metric_by_more(b, v)[t];
+            size_t at = (size_t)part->values * b->tasks + t;
+            task[at] = (struct metric_by_task){whole_parts(sums->loss),
+                                               whole_parts(sums->predicted), sums->positives};
+            more[at] = (struct metric_by_more){of->examples, whole_parts(of->label)};
+            needed |= of->examples != v->examples;
         }
         told[part->values++] =
             (struct metric_by_told){v->key, v->examples, v->missed, part->fields, cells};
         part->entries += cells;
     }
     part->fields++;
+    return needed;
 }
 
-static bool sums_ok(const struct metric_by_task *task, uint32_t tasks, uint64_t examples)
+/* The counts of a value where the part leaves them out. */
+static struct metric_by_more more_of(const struct metric_by_part *part, size_t at,
+                                     uint64_t examples)
 {
-    bool good = true;
-    for (uint32_t t = 0; t < tasks && good; t++)
-        good = task[t].loss >= 0 && task[t].loss <= 35.0 * (double)examples + 1 &&
-               task[t].predicted >= 0 && task[t].predicted <= (double)examples + 1 &&
-               task[t].positives <= examples;
+    if (part->more == NULL)
+        return (struct metric_by_more){.examples = examples};
+    return part->more[at];
+}
+
+static bool real_ok(const struct metric_by_task *task, const struct metric_by_more *more)
+{
+    return task->loss >= 0 && isfinite(task->loss) && isfinite(task->predicted) &&
+           isfinite(more->label) && task->positives == 0;
+}
+
+static bool binary_ok(const struct metric_by_task *task, const struct metric_by_more *more)
+{
+    return task->loss >= 0 && task->loss <= 35.0 * (double)more->examples + 1 &&
+           task->predicted >= 0 && task->predicted <= (double)more->examples + 1 &&
+           task->positives <= more->examples && more->label == 0;
+}
+
+/* Checks the sums of value i of the part. */
+static bool sums_ok(const struct metric_by_part *part, uint32_t i, uint32_t tasks, uint32_t real,
+                    uint64_t examples)
+{
+    bool good = real == 0 || part->more != NULL;
+    for (uint32_t t = 0; t < tasks && good; t++) {
+        size_t at = (size_t)i * tasks + t;
+        const struct metric_by_more more = more_of(part, at, examples);
+        good = more.examples <= examples;
+        if (real >> t & 1)
+            good = good && real_ok(&part->task[at], &more);
+        else
+            good = good && binary_ok(&part->task[at], &more);
+    }
     return good;
 }
 
@@ -300,7 +357,8 @@ static bool entries_ok(const struct metric_by_entry *entry, uint32_t count, uint
     return true;
 }
 
-bool metric_by_part_ok(const struct metric_by_part *part, uint32_t tasks, uint64_t examples)
+bool metric_by_part_ok(const struct metric_by_part *part, uint32_t tasks, uint32_t real,
+                       uint64_t examples)
 {
     uint32_t entries = 0, field = 0;
     uint64_t left = examples;
@@ -316,8 +374,7 @@ bool metric_by_part_ok(const struct metric_by_part *part, uint32_t tasks, uint64
             left = examples;
         field = v->field;
         if (v->examples == 0 || v->examples > left || v->missed > part->head[field].floor ||
-            v->cells > part->entries - entries ||
-            !sums_ok(&part->task[(size_t)i * tasks], tasks, v->examples) ||
+            v->cells > part->entries - entries || !sums_ok(part, i, tasks, real, v->examples) ||
             !entries_ok(part->entry + entries, v->cells, tasks, v->examples))
             return false;
         left -= v->examples;
@@ -344,24 +401,30 @@ static void cells_join(struct metric_by *b, struct metric_value *v,
 }
 
 /* Adds the totals of all examples of the part, less those of values that were sent one by one. */
-static void rest_join(struct metric_by *b, const struct metric_by_task *left, uint64_t examples)
+static void rest_join(struct metric_by *b, const struct metric_by_task *left,
+                      const struct metric_by_more *more, uint64_t examples)
 {
     b->rest_examples += examples;
     for (uint32_t t = 0; t < b->tasks && examples > 0; t++) {
         /* sums are rounded, so differences may be negative */
-        struct metric_by_task one = {fmax(left[t].loss, 0), fmax(left[t].predicted, 0),
-                                     left[t].positives};
+        struct metric_by_task one = {fmax(left[t].loss, 0), left[t].predicted, left[t].positives};
+        if ((b->real >> t & 1) == 0)
+            one.predicted = fmax(one.predicted, 0);
         task_sum(&b->rest[t], &one);
+        more_sum(&b->rest_more[t], &more[t]);
     }
 }
 
 void metric_by_join(struct metric_by *b, const struct metric_by_part *part, uint32_t field,
-                    const struct metric_by_task *all, uint64_t examples)
+                    const struct metric_by_task *all, const struct metric_by_more *more,
+                    uint64_t examples)
 {
     struct metric_by_task left[LIMIT_TASKS];
+    struct metric_by_more left_more[LIMIT_TASKS];
     uint64_t floor = part->head[field].floor;
     const struct metric_by_entry *entry = part->entry;
     memcpy(left, all, b->tasks * sizeof *all);
+    memcpy(left_more, more, b->tasks * sizeof *more);
     /* A value that the part does not name may have had up to `floor` examples in it. For a value
      * that it names this is undone below. */
     for (uint32_t i = 0; i < b->count; i++)
@@ -378,12 +441,17 @@ void metric_by_join(struct metric_by *b, const struct metric_by_part *part, uint
         cells_join(b, v, entry, told->cells);
         examples -= told->examples;
         for (uint32_t t = 0; t < b->tasks; t++) {
+            const struct metric_by_more of =
+                more_of(part, (size_t)i * b->tasks + t, told->examples);
             task_sum(&metric_by_sums(b, v)[t], &task[t]);
+            more_sum(&metric_by_more(b, v)[t], &of);
+            left_more[t].examples -= MIN(of.examples, left_more[t].examples);
+            left_more[t].label -= of.label;
             left[t].loss -= task[t].loss;
             left[t].predicted -= task[t].predicted;
             left[t].positives -= MIN(task[t].positives, left[t].positives);
         }
     }
     b->rest_values += part->head[field].rest_values;
-    rest_join(b, left, examples);
+    rest_join(b, left, left_more, examples);
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define SLOTS_FIRST 1024u
+#define NO_LABEL UINT32_MAX /* packed: sorts behind all predictions */
 
 /* Not key_mix, because tablets and sampled groups must not depend on the same bits. */
 static uint64_t group_hash(uint64_t group)
@@ -149,7 +150,7 @@ int metric_group_add(struct metric_group *g, uint64_t group, const float *p, con
     for (uint32_t t = 0; t < g->tasks; t++) {
         uint32_t bits;
         memcpy(&bits, &p[t], sizeof bits);
-        g->packed[t][g->count] = bits << 1 | (y[t] > 0.5f);
+        g->packed[t][g->count] = isnan(y[t]) ? NO_LABEL : bits << 1 | (y[t] > 0.5f);
     }
     g->count++;
     return 0;
@@ -182,6 +183,8 @@ static void groups_sum(const struct metric_group *g, uint32_t *by_group, uint32_
     for (uint32_t i = 0; i < g->groups; i++) {
         uint32_t begin = i == 0 ? 0 : end[i - 1], count = end[i] - begin, positives;
         array_sort(by_group + begin, scratch, count);
+        while (count > 0 && by_group[begin + count - 1] == NO_LABEL)
+            count--;
         double right = pairs_right(by_group + begin, count, &positives);
         if (positives == 0 || positives == count)
             continue;
@@ -200,6 +203,8 @@ int metric_group_finish(struct metric_group *g, struct metric *out, struct err *
     uint32_t *scratch = malloc((g->count + 1ull) * sizeof *scratch);
     bool whole = by_group != NULL && end != NULL && scratch != NULL;
     for (uint32_t t = 0; t < g->tasks && whole; t++) {
+        if (metric_is_real(&out[t]))
+            continue;
         /* end[i + 1] holds counts at first, then starts of groups, then their ends */
         memset(end, 0, (g->groups + 1ull) * sizeof *end);
         for (uint32_t i = 0; i < g->count; i++)

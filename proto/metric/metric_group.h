@@ -33,10 +33,10 @@ struct metric_group {
 int metric_group_open(struct metric_group *g, uint32_t tasks, uint64_t room, uint64_t expected,
                       struct err *e);
 void metric_group_close(struct metric_group *g);
-/* Adds one example: p and y (tasks). NOMEM. */
+/* Adds one example: p and y (tasks). A label that is missing (NaN) does not count. NOMEM. */
 int metric_group_add(struct metric_group *g, uint64_t group, const float *p, const float *y);
-/* Fills gauc, gauc_share and groups of out (tasks). NOMEM: it needs as much again as is kept of one
- * label. */
+/* Fills gauc, gauc_share and groups of out (tasks), but for labels that are numbers. NOMEM: it
+ * needs as much again as is kept of one label. */
 int metric_group_finish(struct metric_group *g, struct metric *out, struct err *e);
 
 #endif

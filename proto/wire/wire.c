@@ -212,6 +212,8 @@ static int task_frames_check(const struct msg *m, const struct wire_TASK_DONE *q
                      (uint64_t)WIRE_BY_HEAD * q->by_count +
                      (WIRE_BY_VALUE + (uint64_t)WIRE_BY_SUMS * q->tasks) * q->values +
                      (uint64_t)WIRE_BY_CELL * q->value_cells + 8ull * q->experts;
+    if (q->more)
+        bytes += (uint64_t)WIRE_BY_MORE * q->tasks * q->values;
     if (rc == 0 && q->experts > LIMIT_EXPERTS)
         rc = err_set(e, SHOAL_E_TOO_BIG, "examples of %u experts, at most %u", q->experts,
                      LIMIT_EXPERTS);

@@ -691,7 +691,9 @@ struct wire_window {
  * 2: f64 (tasks): the sum of each label's loss. Then the examples with their scores before they
  * were learnt (proto/metric/metric_tally.h): sums (tasks) and cells (cells). Then, for the fields
  * of evaluate.by (metric_by.h): heads (by_count), values (values), sums (values, tasks) and their
- * cells (value_cells). Last, u64 (experts): the examples that chose each expert (model.top_k). */
+ * cells (value_cells). With `more`, a label may be missing or be a number: for each of these sums
+ * the examples that have the label, and the sum of labels that are numbers. Last, u64 (experts):
+ * the examples that chose each expert (model.top_k). */
 #define WIRE_TALLY_SUMS 16u /* bytes */
 #define WIRE_TALLY_CELL 24u
 #define WIRE_TALLY_CELLS (LIMIT_TASKS * 2049u)
@@ -699,6 +701,7 @@ struct wire_window {
 #define WIRE_BY_VALUE 32u
 #define WIRE_BY_SUMS 24u
 #define WIRE_BY_CELL 16u
+#define WIRE_BY_MORE 16u
 #define WIRE_BY_VALUES (LIMIT_BY * 32u)
 #define WIRE_BY_CELLS 65536u
 #define WIRE_TASK_DONE(U32, U64, I32, F32, F64, B, STR) \
@@ -706,7 +709,7 @@ struct wire_window {
     STR(bad_where, 256) F64(weight_sum) U64(batches) U64(skipped) F64(dense_norm_sum) \
     F64(row_norm_sum) F32(lr_scale) U32(tasks) U64(measured) U64(drawn) U64(refused) \
     STR(refused_where, ERR_TEXT_MAX) U32(cells) U32(by_count) U32(values) U32(value_cells) \
-    U64(clamped) U32(first_time) U32(last_time) U32(experts)
+    U64(clamped) U32(first_time) U32(last_time) U32(experts) B(more)
 #define WIRE_TASK_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
 /* The ring of workers that keep a job's network in step (train.dense: allreduce;

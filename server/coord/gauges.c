@@ -208,21 +208,29 @@ static void lanes_put(const struct coord_job *j, struct meter_sheet *out)
     meter_put(out, TASKS, t->pushed, space, name, "done", NULL);
 }
 
-static void quality_put(const struct coord_job *j, struct meter_sheet *out)
+static void figures_put(const struct coord_job *j, const struct metric *m, const char *of,
+                        struct meter_sheet *out)
 {
     const char *space = j->spec.space, *name = j->spec.name;
+    if (metric_is_real(m)) {
+        meter_put(out, RMSE, m->rmse, space, name, of, NULL);
+        meter_put(out, MAE, m->mae, space, name, of, NULL);
+    } else {
+        meter_put(out, AUC, m->auc, space, name, of, NULL);
+        meter_put(out, LOGLOSS, m->logloss, space, name, of, NULL);
+    }
+    meter_put(out, CALIBRATION, m->calibration, space, name, of, NULL);
+}
+
+static void quality_put(const struct coord_job *j, struct meter_sheet *out)
+{
     struct metric of[LIMIT_TASKS], now;
     if (j->parsed && coord_progressive_newest(j->windows, of)) {
         metric_mean(of, j->spec.model.task_weight, j->windows->labels, &now);
-        meter_put(out, AUC, now.auc, space, name, "train", NULL);
-        meter_put(out, LOGLOSS, now.logloss, space, name, "train", NULL);
-        meter_put(out, CALIBRATION, now.calibration, space, name, "train", NULL);
+        figures_put(j, &now, "train", out);
     }
-    if (j->valid->count > 0 && coord_judge_mean(j, j->valid->count, &now)) {
-        meter_put(out, AUC, now.auc, space, name, "valid", NULL);
-        meter_put(out, LOGLOSS, now.logloss, space, name, "valid", NULL);
-        meter_put(out, CALIBRATION, now.calibration, space, name, "valid", NULL);
-    }
+    if (j->valid->count > 0 && coord_judge_mean(j, j->valid->count, &now))
+        figures_put(j, &now, "valid", out);
 }
 
 static void checkpoints_put(const struct coord_job *j, struct meter_sheet *out)

@@ -196,6 +196,7 @@ static void run_head(const struct backend_ops *k, struct results *r)
     struct rng g = rng_of(3, 1, 1);
     static float x[N * LD], dx[N * LD], w[WIDTH], dw[WIDTH], logit[N * 2], label[N * 2], weight[N],
         scores[N * 2], dlogit[N * 2], bias[2];
+    const struct loss_spec spec = {.kind = {LOSS_LOGLOSS, LOSS_HUBER}, .delta = 0.5};
     float factor[2] = {0.5f, 0.25f};
     double sums[3] = {0};
     dense_fill(&g, x, N * LD);
@@ -207,7 +208,7 @@ static void run_head(const struct backend_ops *k, struct results *r)
     dense_fill(&g, bias, 2);
     k->bias_forward(NULL, N, 2, bias, logit);
     k->head_forward(NULL, N, WIDTH, x, LD, w, logit + 1, 2);
-    k->loss_logistic(NULL, N, NULL, 2, logit, 0.125f, label, weight, factor, sums, scores, dlogit);
+    k->loss(NULL, N, NULL, 2, &spec, logit, 0.125f, label, weight, factor, sums, scores, dlogit);
     k->head_backward(NULL, N, WIDTH, x, LD, w, dlogit + 1, 2, dw, dx, LD, WIDTH, true);
     k->bias_backward(NULL, N, 2, dlogit, bias);
     k->add(NULL, N, WIDTH, dx, LD, x, LD);

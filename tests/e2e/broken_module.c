@@ -31,7 +31,7 @@ static unsigned fail_at, open_ms, step_us;
 static bool hangs;
 static const char *gone;
 
-const struct backend_ops *shoal_backend_v9(void);
+const struct backend_ops *shoal_backend_v10(void);
 
 static unsigned number_of(const char *name, unsigned otherwise)
 {
@@ -106,7 +106,7 @@ static bool settings_take(void)
     return gone == NULL || access(gone, F_OK) != 0;
 }
 
-const struct backend_ops *shoal_backend_v9(void)
+const struct backend_ops *shoal_backend_v10(void)
 {
     char program[LIMIT_PATH] = "", path[2 * LIMIT_PATH];
     const char *file = getenv("SHOAL_BROKEN_MODULE");

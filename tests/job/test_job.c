@@ -755,6 +755,82 @@ START_TEST(job_labels_are_one_or_a_list)
 }
 END_TEST
 
+static const char *const one_label =
+    "data: {train: [a], valid: [v], format: csv, label: watch}\nmodel: {kind: deepfm}\n";
+static const char *const two_labels =
+    "data: {train: [a], valid: [v], format: csv, label: [click, watch]}\nmodel: {kind: mmoe}\n";
+
+START_TEST(job_losses_are_by_label)
+{
+    struct job j;
+    struct err e = {0};
+    ck_assert_msg(parse(two_labels, NULL, &j, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(job_real_labels(&j), 0);
+    ck_assert_str_eq(job_loss_name(&j), "logloss");
+    job_free(&j);
+    ck_assert_msg(parse(two_labels, "model.loss=[logloss, huber]", &j, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(job_real_labels(&j), 2);
+    ck_assert_str_eq(job_loss_name(&j), "loss");
+    ck_assert(j.model.loss[1] == LOSS_HUBER && j.model.huber_delta == 1);
+    ck_assert(j.train.early_stop.metric == METRIC_AUC);
+    job_free(&j);
+    ck_assert_msg(parse(two_labels, "model.loss=mse", &j, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(job_real_labels(&j), 3);
+    ck_assert(j.train.early_stop.metric == METRIC_RMSE);
+    ck_assert(job_metric_falls(METRIC_RMSE) && !job_metric_falls(METRIC_GAUC));
+    job_free(&j);
+}
+END_TEST
+
+START_TEST(job_losses_that_make_no_sense_are_refused)
+{
+    refused(one_label, "model.loss=l2", "l2 is none of logloss, mse, huber");
+    refused(two_labels, "model.loss=[mse, mse, mse]", "names 3 losses, data.label names 2 labels");
+    refused(one_label, "model.huber_delta=2", "no label has it");
+    refused(one_label, "train.early_stop.metric=rmse", "no label has model.loss mse or huber");
+    struct job j;
+    struct err e = {0};
+    static const char *const of_clicks[][2] = {
+        {"data: {label_above: 3}", "data.label_above makes a label 0 or 1"},
+        {"data: {label_positive: [yes]}", "data.label_positive makes a label 0 or 1"},
+        {"data: {negatives: 0.5}", "data.negatives leaves out rows whose label is 0"},
+        {"train: {early_stop: {metric: auc}}", "early_stop.metric is auc"},
+        {"evaluate: {group: user}", "evaluate.group is for AUC"}};
+    for (size_t i = 0; i < sizeof of_clicks / sizeof of_clicks[0]; i++) {
+        char text[512];
+        const char *more = of_clicks[i][0];
+        bool data = strncmp(more, "data: {", 7) == 0;
+        (void)snprintf(text, sizeof text,
+                       "data: {train: [a], valid: [v], format: csv, label: watch%s%s\n"
+                       "model: {kind: deepfm, loss: mse}\n%s\n",
+                       data ? ", " : "}", data ? more + 7 : "", data ? "" : more);
+        ck_assert_int_eq(parse(text, NULL, &j, &e), SHOAL_E_CONFIG);
+        ck_assert_msg(strstr(e.text, of_clicks[i][1]) != NULL, "%s", e.text);
+    }
+    refused(two_labels, "train.early_stop.metric=mae", "no label has");
+}
+END_TEST
+
+/* Rows and layers of a probability are none of a number. */
+START_TEST(job_losses_decide_whether_a_model_is_the_same)
+{
+    struct job was, is;
+    struct err e = {0};
+    ck_assert_int_eq(parse(one_label, NULL, &was, &e), 0);
+    ck_assert_int_eq(parse(one_label, "model.loss=mse", &is, &e), 0);
+    ck_assert_int_eq(job_same_model(&was, &is, &e), SHOAL_E_CONFIG);
+    ck_assert_msg(strstr(e.text, "model.loss is mse or huber, in the checkpoint it was logloss") !=
+                      NULL,
+                  "%s", e.text);
+    ck_assert_int_eq(job_same_losses(&was, &is, &e), SHOAL_E_CONFIG);
+    job_free(&was);
+    ck_assert_int_eq(parse(one_label, "model.loss=huber", &was, &e), 0);
+    ck_assert_int_eq(job_same_model(&was, &is, &e), 0);
+    job_free(&was);
+    job_free(&is);
+}
+END_TEST
+
 /* The run's folder has the job's name. */
 START_TEST(job_name_leads_nowhere)
 {
@@ -1509,6 +1585,9 @@ int main(void)
     Suite *s = suite_create("job");
     TCase *t = tcase_create("job");
     tcase_add_test(t, job_good_file_is_read);
+    tcase_add_test(t, job_losses_are_by_label);
+    tcase_add_test(t, job_losses_that_make_no_sense_are_refused);
+    tcase_add_test(t, job_losses_decide_whether_a_model_is_the_same);
     tcase_add_test(t, job_fresh_all_is_no_name);
     tcase_add_test(t, job_model_names_are_those_of_the_file);
     tcase_add_test(t, job_too_many_fields_to_evaluate_by_are_refused);

@@ -228,21 +228,53 @@ static double *pass_memory(struct double_pass *p)
     return memory;
 }
 
-/* Returns the weighted logloss of a task, summed over the examples. */
+static double weight_sum(const struct dense_case *c)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < c->in.examples; i++)
+        sum += c->in.weight != NULL ? (double)c->in.weight[i] : 1.0;
+    return sum;
+}
+
+/* Returns the loss of one example. */
+static double example_loss(const struct dense_case *c, uint32_t task, double z, double y)
+{
+    double delta = c->job.model.huber_delta, error = fabs(z - y);
+    if (c->job.model.loss[task] == LOSS_MSE)
+        return error * error;
+    if (c->job.model.loss[task] == LOSS_HUBER)
+        return error <= delta ? error * error / 2 : delta * (error - delta / 2);
+    /* The log of the score would lose precision, and then all digits, for a large logit. */
+    return fmax(z, 0.0) - z * y + log1p(exp(-fabs(z)));
+}
+
+/* The sum of the weights of the examples that have the label. */
+static double task_weight_sum(const struct dense_case *c, uint32_t task)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < c->in.examples; i++)
+        if (!isnan(c->label[i * c->plan.tasks + task]))
+            sum += c->in.weight != NULL ? (double)c->in.weight[i] : 1.0;
+    return sum;
+}
+
+/* Returns the weighted loss of a task: the mean over the examples that have its label, times the
+ * weights of all. */
 static double task_loss(const struct double_pass *p, uint32_t task, double *scores)
 {
     uint32_t tasks = p->plan->tasks;
-    double loss = 0, offset = p->train ? 0 : log(p->c->job.data.negatives);
+    double loss = 0, offset = p->train ? 0 : log(p->c->job.data.negatives),
+           there = task_weight_sum(p->c, task);
     for (uint32_t i = 0; i < p->c->in.examples; i++) {
         uint32_t at = i * tasks + task;
-        double z = p->data[TENSOR_LOGIT][at] + offset, y = p->c->label[at] > 0 ? 1.0 : 0.0;
-        /* The log of the score would lose precision, and then all digits, for a large logit. */
-        loss += (p->c->in.weight != NULL ? (double)p->c->in.weight[i] : 1.0) *
-                (fmax(z, 0.0) - z * y + log1p(exp(-fabs(z))));
+        double z = p->data[TENSOR_LOGIT][at] + offset, y = (double)p->c->label[at];
+        if (!isnan(y))
+            loss += (p->c->in.weight != NULL ? (double)p->c->in.weight[i] : 1.0) *
+                    example_loss(p->c, task, z, y);
         if (scores != NULL)
-            scores[at] = 1.0 / (1.0 + exp(-z));
+            scores[at] = p->c->job.model.loss[task] == LOSS_LOGLOSS ? 1.0 / (1.0 + exp(-z)) : z;
     }
-    return loss;
+    return there > 0 ? loss * (weight_sum(p->c) / there) : 0;
 }
 
 /* Computes the losses by task. */
@@ -271,14 +303,6 @@ static double penalty(const struct dense_case *c, const double *rows, const doub
         if (c->plan.dense.tensor[t].decay)
             sum += c->job.model.l2_dense / 2 *
                    square_sum(dense + c->plan.dense.tensor[t].first, c->plan.dense.tensor[t].count);
-    return sum;
-}
-
-static double weight_sum(const struct dense_case *c)
-{
-    double sum = 0;
-    for (uint32_t i = 0; i < c->in.examples; i++)
-        sum += c->in.weight != NULL ? (double)c->in.weight[i] : 1.0;
     return sum;
 }
 

@@ -645,7 +645,7 @@ static void fake_by(uint64_t position, uint64_t examples, struct metric_by_part 
 {
     struct metric_by b;
     struct err e;
-    if (metric_by_open(&b, 1, 4, &e) != 0)
+    if (metric_by_open(&b, 1, 0, 4, &e) != 0)
         abort();
     for (uint64_t row = position; row < position + examples; row++) {
         float p = fake_score(row), y = (float)(row % 2);
@@ -653,7 +653,8 @@ static void fake_by(uint64_t position, uint64_t examples, struct metric_by_part 
         metric_by_add(&b, row % 3, &p, &y, &loss);
     }
     metric_by_finish(&b, METRIC_BY_TOLD);
-    metric_by_put(&b, part);
+    if (metric_by_put(&b, part)) /* every example has its label */
+        abort();
     metric_by_close(&b);
 }
 
@@ -675,7 +676,9 @@ static const void *task_frame(struct wire_TASK_DONE *q, uint64_t position, doubl
     struct metric_by_head head;
     struct metric_by_told told[4];
     struct metric_by_task task[4];
-    struct metric_by_part part = {.head = &head, .told = told, .task = task, .entry = cells};
+    struct metric_by_more more[4];
+    struct metric_by_part part = {
+        .head = &head, .told = told, .task = task, .more = more, .entry = cells};
     char *at = (char *)frame;
     memset(&tally, 0, sizeof tally);
     fake_tally(position, q->examples, &tally);

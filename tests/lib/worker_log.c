@@ -81,7 +81,8 @@ static void batch_same(const struct dataset *a, const struct dataset *b, uint32_
     ck_assert_uint_eq(x->event_time, y->event_time);
     ck_assert_str_eq(x->bad_where, y->bad_where);
     size_t n = x->examples;
-    same(x->label, y->label, n * 4, "label");
+    ck_assert_uint_eq(x->tasks, y->tasks);
+    same(x->label, y->label, n * x->tasks * 4, "label");
     same(x->weight, y->weight, n * 4, "weight");
     same(x->numeric, y->numeric, n * 2 * 4, "numeric");
     same(x->index, y->index, x->values * 4ul, "index");

@@ -33,7 +33,7 @@ static void scores_of(const float *p, const float *y, uint32_t count, uint64_t e
 {
     struct metric_scores s;
     struct err e = {0};
-    ck_assert_int_eq(metric_scores_open(&s, exact, count, &e), 0);
+    ck_assert_int_eq(metric_scores_open(&s, false, exact, count, &e), 0);
     for (uint32_t i = 0; i < count; i++)
         ck_assert_int_eq(metric_scores_add(&s, p[i], y[i], metric_loss(p[i], y[i])), 0);
     ck_assert_int_eq(metric_scores_finish(&s, wanted, &got, bucket, &buckets, &e), 0);
@@ -159,7 +159,7 @@ END_TEST
 START_TEST(metric_keeps_as_many_as_it_is_told)
 {
     struct metric_scores s;
-    ck_assert_int_eq(metric_scores_open(&s, 4, 100, NULL), 0);
+    ck_assert_int_eq(metric_scores_open(&s, false, 4, 100, NULL), 0);
     for (uint32_t i = 0; i < 4; i++)
         ck_assert_int_eq(metric_scores_add(&s, 0.5f, (float)(i % 2), 1), 0);
     ck_assert_ptr_null(s.cell);
@@ -353,7 +353,7 @@ START_TEST(metric_by_tells_what_was_counted_and_what_may_be_missed)
     uint64_t told = 0, positives = 0;
     double loss = 0;
     memset(truth, 0, sizeof truth);
-    ck_assert_int_eq(metric_by_open(&b, 1, 64, NULL), 0);
+    ck_assert_int_eq(metric_by_open(&b, 1, 0, 64, NULL), 0);
     for (uint32_t i = 0; i < 100000; i++) {
         uint32_t key = zipf(&g, 5000);
         float p = 0.25f, y = key % 3 == 0;
@@ -393,7 +393,7 @@ START_TEST(metric_by_finds_crafted_values_soon)
     struct crafted_run run = {0};
     float p = 0.5f, y = 1;
     double loss = 1;
-    ck_assert_int_eq(metric_by_open(&b, 1, VALUES, NULL), 0);
+    ck_assert_int_eq(metric_by_open(&b, 1, 0, VALUES, NULL), 0);
     for (uint64_t i = 0; i < VALUES; i++)
         metric_by_add(&b, crafted_key(i), &p, &y, &loss);
     for (uint32_t i = 0; i < 4 * VALUES; i++)
@@ -444,7 +444,7 @@ START_TEST(metric_by_has_auc_of_the_frequent)
     uint32_t many = _i == 0 ? 0 : 1000; /* rare ones, which come first */
     float none = 0;
     draw(5, 0);
-    ck_assert_int_eq(metric_by_open(&b, 1, 2048, NULL), 0);
+    ck_assert_int_eq(metric_by_open(&b, 1, 0, 2048, NULL), 0);
     for (uint32_t i = 0; i < many; i++)
         metric_by_add(&b, 100 + i, &score[i], &none, &loss);
     for (uint32_t i = 0; i < N; i++)
@@ -468,7 +468,7 @@ START_TEST(metric_by_cells_go_with_their_value)
     float p = 0.5f, y = 1;
     double loss = 0;
     uint64_t seen;
-    ck_assert_int_eq(metric_by_open(&b, 1, 512, NULL), 0);
+    ck_assert_int_eq(metric_by_open(&b, 1, 0, 512, NULL), 0);
     for (uint64_t i = 0; i < 20000; i++)
         metric_by_add(&b, i % 3 == 0 ? i % 5 : i, &p, &y, &loss);
     for (uint32_t i = 0; i < METRIC_BY_TALLIES; i++)
@@ -510,7 +510,7 @@ static void by_add(struct metric_by *b, uint64_t key, uint32_t times)
 START_TEST(metric_by_thinned_and_cleared)
 {
     struct metric_by b;
-    ck_assert_int_eq(metric_by_open(&b, 1, 8, NULL), 0);
+    ck_assert_int_eq(metric_by_open(&b, 1, 0, 8, NULL), 0);
     for (int turn = 0; turn < 2; turn++) {
         for (uint64_t key = 0; key < 8; key++)
             by_add(&b, key, key < 4 ? 3 : 5);
@@ -541,7 +541,7 @@ START_TEST(metric_by_cells_go_to_twice_as_many)
 {
     struct metric_by b;
     struct metric is;
-    ck_assert_int_eq(metric_by_open(&b, 1, 256, NULL), 0);
+    ck_assert_int_eq(metric_by_open(&b, 1, 0, 256, NULL), 0);
     for (uint64_t key = 0; key < METRIC_BY_TALLIES; key++)
         by_add(&b, key, _i == 0 ? 32 : 33);
     by_add(&b, 1000, 64);
@@ -560,14 +560,15 @@ START_TEST(metric_by_joined_adds_what_was_missed)
     const struct metric_by_head head[2] = {{5, 1}, {2, 1}};
     const struct metric_by_told told[2] = {{7, 10, 3, 0, 0}, {8, 4, 1, 1, 0}};
     const struct metric_by_task task[2] = {{5, 5, 5}, {2, 2, 2}}, all = {10, 10, 10};
+    const struct metric_by_more more = {.examples = 20};
     const struct metric_by_part both = {
         .fields = 2, .values = 2, .head = head, .told = told, .task = task};
-    ck_assert(metric_by_part_ok(&both, 1, 20));
-    ck_assert_int_eq(metric_by_open(&b, 1, 4, NULL), 0);
-    metric_by_join(&b, &both, 0, &all, 20);
+    ck_assert(metric_by_part_ok(&both, 1, 0, 20));
+    ck_assert_int_eq(metric_by_open(&b, 1, 0, 4, NULL), 0);
+    metric_by_join(&b, &both, 0, &all, &more, 20);
     ck_assert(b.value[0].key == 7 && b.value[0].examples == 10 && b.value[0].missed == 3);
     ck_assert_uint_eq(b.floor, 5);
-    metric_by_join(&b, &both, 1, &all, 20);
+    metric_by_join(&b, &both, 1, &all, &more, 20);
     ck_assert(b.value[0].examples == 10 && b.value[0].missed == 5);
     ck_assert(b.value[1].key == 8 && b.value[1].examples == 4 && b.value[1].missed == 6);
     ck_assert_uint_eq(b.floor, 7);
@@ -584,6 +585,7 @@ struct told {
     struct metric_by_head head[1];
     struct metric_by_told told[METRIC_BY_TOLD];
     struct metric_by_task task[METRIC_BY_TOLD], all;
+    struct metric_by_more more[METRIC_BY_TOLD];
     struct metric_by_entry entry[METRIC_BY_ENTRIES];
     struct metric_by_part part;
     uint64_t examples;
@@ -600,13 +602,13 @@ static void parts_make(uint32_t most, uint32_t each)
 {
     struct metric_by b;
     draw(9, 0);
-    ck_assert_int_eq(metric_by_open(&b, 1, 64, NULL), 0);
+    ck_assert_int_eq(metric_by_open(&b, 1, 0, 64, NULL), 0);
     for (uint32_t n = 0; n < PARTS; n++) {
         struct told *t = &part[n];
         metric_by_clear(&b);
         t->all = (struct metric_by_task){0};
         t->part = (struct metric_by_part){
-            .head = t->head, .told = t->told, .task = t->task, .entry = t->entry};
+            .head = t->head, .told = t->told, .task = t->task, .more = t->more, .entry = t->entry};
         t->examples = each;
         for (uint32_t k = 0; k < each; k++) {
             uint32_t i = n * each + k;
@@ -617,18 +619,20 @@ static void parts_make(uint32_t most, uint32_t each)
             t->all.positives += label[i] > 0.5f;
         }
         metric_by_finish(&b, METRIC_BY_TOLD);
-        metric_by_put(&b, &t->part);
-        ck_assert(metric_by_part_ok(&t->part, 1, each));
+        ck_assert(!metric_by_put(&b, &t->part)); /* every example has the label */
+        t->part.more = NULL;
+        ck_assert(metric_by_part_ok(&t->part, 1, 0, each));
     }
     metric_by_close(&b);
 }
 
 static void parts_join(struct metric_by *b, uint32_t capacity, bool backwards)
 {
-    ck_assert_int_eq(metric_by_open(b, 1, capacity, NULL), 0);
+    ck_assert_int_eq(metric_by_open(b, 1, 0, capacity, NULL), 0);
     for (uint32_t n = 0; n < PARTS; n++) {
         const struct told *t = &part[backwards ? PARTS - 1 - n : n];
-        metric_by_join(b, &t->part, 0, &t->all, t->examples);
+        const struct metric_by_more more = {.examples = t->examples};
+        metric_by_join(b, &t->part, 0, &t->all, &more, t->examples);
     }
     metric_by_finish(b, 50);
 }
@@ -641,7 +645,7 @@ START_TEST(metric_by_joined_is_as_one_table)
     parts_make(20, N / PARTS);
     parts_join(&b, 64, false);
     parts_join(&back, 64, true);
-    ck_assert_int_eq(metric_by_open(&whole, 1, 64, NULL), 0);
+    ck_assert_int_eq(metric_by_open(&whole, 1, 0, 64, NULL), 0);
     for (uint32_t i = 0; i < N; i++) {
         double loss = metric_loss(score[i], label[i]);
         metric_by_add(&whole, by_key(i, 20), &score[i], &label[i], &loss);
@@ -700,7 +704,7 @@ START_TEST(metric_by_part_takes_only_what_can_be)
 {
     struct told *t = &part[0];
     parts_make(20, 100);
-    ck_assert(!metric_by_part_ok(&t->part, 1, 50));
+    ck_assert(!metric_by_part_ok(&t->part, 1, 0, 50));
     for (uint32_t i = 0; i < 12; i++) {
         struct told was = *t;
         t->told[1].examples = i == 0 ? 0 : i == 1 ? UINT64_MAX : was.told[1].examples;
@@ -714,10 +718,115 @@ START_TEST(metric_by_part_takes_only_what_can_be)
         t->task[1].positives = i == 9 ? 101 : was.task[1].positives;
         t->entry[1].cell = i == 10 ? METRIC_BY_CELLS : was.entry[1].cell;
         t->entry[1].label = i == 11;
-        ck_assert_msg(!metric_by_part_ok(&t->part, 1, 100), "lie %u", i);
+        ck_assert_msg(!metric_by_part_ok(&t->part, 1, 0, 100), "lie %u", i);
         *t = was;
-        ck_assert(metric_by_part_ok(&t->part, 1, 100));
+        ck_assert(metric_by_part_ok(&t->part, 1, 0, 100));
     }
+}
+END_TEST
+
+#define LABELS 3u /* of 0 or 1, of 0 or 1, a number; one of the first two is missing in a row */
+
+static void mixed_row(uint32_t i, float p[LABELS], float y[LABELS], double loss[LABELS])
+{
+    for (uint32_t t = 0; t < LABELS; t++) {
+        p[t] = score[i + t];
+        y[t] = t < 2 ? label[i + t] : 10 * score[i + 7];
+        if (t == i % 3)
+            y[t] = NAN;
+        loss[t] = metric_loss_of(t == 2, p[t], y[t]);
+    }
+}
+
+/* Each label has its own examples, also when tables are reported and joined. */
+START_TEST(metric_by_counts_the_examples_of_each_label)
+{
+    static struct metric_by_head head[2];
+    static struct metric_by_told told[2 * METRIC_BY_TOLD];
+    static struct metric_by_task task[2 * METRIC_BY_TOLD * LABELS];
+    static struct metric_by_more more[2 * METRIC_BY_TOLD * LABELS];
+    static struct metric_by_entry entry[METRIC_BY_ENTRIES];
+    struct metric_by_part sent = {
+        .head = head, .told = told, .task = task, .more = more, .entry = entry};
+    struct metric_by b, joined;
+    struct metric_by_task all[LABELS] = {{0}};
+    struct metric_by_more have[LABELS] = {{0}};
+    float p[LABELS], y[LABELS];
+    double loss[LABELS];
+    draw(9, 0);
+    ck_assert_int_eq(metric_by_open(&b, LABELS, 4, 64, NULL), 0);
+    ck_assert_int_eq(metric_by_open(&joined, LABELS, 4, 64, NULL), 0);
+    for (uint32_t i = 0; i < 300; i++) {
+        mixed_row(i, p, y, loss);
+        metric_by_add(&b, i / 3 % 2, p, y, loss);
+        for (uint32_t t = 0; t < LABELS; t++) {
+            if (t == i % 3)
+                continue;
+            all[t].loss += loss[t];
+            all[t].predicted += (double)p[t];
+            all[t].positives += t < 2 && y[t] > 0.5f;
+            have[t].examples++;
+            have[t].label += t == 2 ? (double)y[t] : 0;
+        }
+    }
+    metric_by_finish(&b, METRIC_BY_TOLD);
+    ck_assert(metric_by_put(&b, &sent));
+    ck_assert(metric_by_part_ok(&sent, LABELS, 4, 300));
+    metric_by_join(&joined, &sent, 0, all, have, 300);
+    for (uint32_t v = 0; v < 2; v++) {
+        const struct metric_by *of[] = {&b, &joined};
+        for (uint32_t k = 0; k < 2; k++) {
+            const struct metric_value *value = &of[k]->value[v];
+            const struct metric_by_more *m = metric_by_more(of[k], value);
+            ck_assert_uint_eq(value->examples, 150);
+            for (uint32_t t = 0; t < LABELS; t++)
+                ck_assert_uint_eq(m[t].examples, 100);
+            ck_assert(m[0].label == 0 && m[2].label > 0);
+            ck_assert_double_gt(metric_by_sums(of[k], value)[2].loss, 0);
+        }
+    }
+    ck_assert_uint_eq(joined.rest_examples, 0);
+    ck_assert_uint_eq(joined.rest_more[1].examples, 0);
+    sent.more = NULL; /* a number's sums cannot be without */
+    ck_assert(!metric_by_part_ok(&sent, LABELS, 4, 300));
+    sent.more = more;
+    more[1].examples = 151;
+    ck_assert(!metric_by_part_ok(&sent, LABELS, 4, 300));
+    more[1].examples = 100;
+    more[2].label = (double)INFINITY;
+    ck_assert(!metric_by_part_ok(&sent, LABELS, 4, 300));
+    metric_by_close(&b);
+    metric_by_close(&joined);
+}
+END_TEST
+
+/* Against the formulas, in double. */
+START_TEST(scores_of_numbers_have_their_own_figures)
+{
+    struct metric_scores s;
+    struct metric_bucket none[4];
+    uint32_t count = 7, n = 500;
+    double square = 0, absolute = 0, predicted = 0, sum = 0, squares = 0;
+    draw(4, 0);
+    ck_assert_int_eq(metric_scores_open(&s, true, 10, n, NULL), 0);
+    for (uint32_t i = 0; i < n; i++) {
+        float y = 100 * score[i] - 20, p = y + score[i + n] - 0.25f;
+        double error = (double)p - (double)y;
+        ck_assert_int_eq(metric_scores_add(&s, p, y, 0), 0);
+        square += error * error;
+        absolute += fabs(error);
+        predicted += (double)p;
+        sum += (double)y;
+        squares += (double)y * (double)y;
+    }
+    ck_assert_int_eq(metric_scores_finish(&s, 4, &got, none, &count, NULL), 0);
+    ck_assert(metric_is_real(&got) && count == 0 && isnan(got.auc) && isnan(got.gauc));
+    ck_assert_uint_eq(got.examples, n);
+    ck_assert_double_eq_tol(got.rmse, sqrt(square / n), 1e-9);
+    ck_assert_double_eq_tol(got.mae, absolute / n, 1e-9);
+    ck_assert_double_eq_tol(got.calibration, predicted / sum, 1e-9);
+    ck_assert_double_eq_tol(got.r2, 1 - square / (squares - sum * sum / n), 1e-9);
+    metric_scores_close(&s);
 }
 END_TEST
 
@@ -726,7 +835,7 @@ START_TEST(metric_by_is_exact_while_values_fit)
     struct metric_by b;
     float p[2] = {0.5f, 0.1f}, y[2] = {1, 0};
     double loss[2] = {1, 2};
-    ck_assert_int_eq(metric_by_open(&b, 2, 4, NULL), 0);
+    ck_assert_int_eq(metric_by_open(&b, 2, 0, 4, NULL), 0);
     for (uint64_t i = 0; i < 10; i++)
         metric_by_add(&b, i * i % 10 == 0 ? 5 : i % 2, p, y, loss);
     metric_by_finish(&b, 50);
@@ -796,6 +905,26 @@ START_TEST(measure_mean_is_over_the_labels_that_have_the_figure)
     ck_assert_uint_eq(got.examples, 5);
     metric_mean(of, alike, 1, &got);
     ck_assert_double_eq(got.auc, 0.8);
+}
+END_TEST
+
+/* Labels of 0 and 1 have the mean where there is one; else those that are numbers. */
+START_TEST(measure_mean_is_over_labels_of_one_kind)
+{
+    const struct metric_real far = {9, 3, 6, 3, 4, 1}, near = {1, 1, 2, 3, 10, 1};
+    struct metric of[3] = {
+        {.auc = 0}, {.auc = 0.6, .logloss = 0.5, .gauc_share = 1, .examples = 2}, {.auc = 0}};
+    const double weight[3] = {0, 1, 0};
+    metric_real_figures(&far, &of[0]);
+    metric_real_figures(&near, &of[2]);
+    metric_mean(of, weight, 3, &got);
+    ck_assert(!metric_is_real(&got) && got.auc == 0.6 && got.logloss == 0.5);
+    ck_assert_uint_eq(got.examples, 2);
+    of[1] = of[2];
+    metric_mean(of, weight, 3, &got);
+    ck_assert(metric_is_real(&got));
+    ck_assert_double_eq_tol(got.rmse, (3 + 1 + 1) / 3.0, 1e-12);
+    ck_assert_double_eq_tol(got.mae, (3 + 1 + 1) / 3.0, 1e-12);
 }
 END_TEST
 
@@ -876,6 +1005,8 @@ int main(void)
     tcase_add_loop_test(t, metric_by_cells_go_to_twice_as_many, 0, 2);
     tcase_add_test(t, metric_by_joined_adds_what_was_missed);
     tcase_add_test(t, metric_by_joined_is_as_one_table);
+    tcase_add_test(t, metric_by_counts_the_examples_of_each_label);
+    tcase_add_test(t, scores_of_numbers_have_their_own_figures);
     tcase_add_loop_test(t, metric_by_joined_says_what_may_be_missed, 0, 2);
     tcase_add_test(t, metric_by_part_takes_only_what_can_be);
     tcase_add_test(t, metric_by_is_exact_while_values_fit);
@@ -883,6 +1014,7 @@ int main(void)
     tcase_add_test(t, metric_group_finds_crafted_groups_soon);
     tcase_add_loop_test(t, measure_does_not_depend_on_how_examples_are_handed_over, 0, 2);
     tcase_add_test(t, measure_mean_is_over_the_labels_that_have_the_figure);
+    tcase_add_test(t, measure_mean_is_over_labels_of_one_kind);
     tcase_add_test(t, measure_too_many_examples_are_refused);
     tcase_add_test(t, measure_values_of_all_fields_fit);
     tcase_add_test(t, measure_options_come_from_the_job);

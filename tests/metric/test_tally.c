@@ -31,7 +31,7 @@ START_TEST(tally_figures_are_within_their_error)
     struct err e;
     memset(&t, 0, sizeof t);
     rng = rng_of(7, 0, 0);
-    ck_assert_int_eq(metric_scores_open(&s, MANY, MANY, &e), 0);
+    ck_assert_int_eq(metric_scores_open(&s, false, MANY, MANY, &e), 0);
     for (uint32_t i = 0; i < MANY; i++) {
         float y, p = i == 0 ? 0.0f : i == 1 ? 1.0f : prediction(&y);
         y = i < 2 ? (float)i : y;
@@ -95,10 +95,10 @@ START_TEST(tally_takes_only_what_can_be)
     parts_fill(100);
     uint32_t count = metric_tally_put(part[0], 2, sums, entry);
     ck_assert(!metric_tally_take(got, 2, 99, sums, entry, count));
-    ck_assert(!metric_tally_take(got, 2, 101, sums, entry, count));
+    ck_assert(!metric_tally_take(got, 2, 201, sums, entry, count)); /* some have no label */
     ck_assert(!metric_tally_take(got, 2, UINT64_MAX, sums, entry, count));
     ck_assert(!metric_tally_take(got, 1, 100, sums, entry, count));
-    ck_assert(!metric_tally_take(got, 2, 100, sums, entry, count - 1));
+    ck_assert(!metric_tally_take(got, 1, 100, sums, entry, count - 1));
     ck_assert(!metric_tally_take(got, 2, 100, sums, entry, 0)); /* sums without examples */
     for (uint32_t i = 0; i < 6; i++) {
         was = entry[1];
@@ -126,6 +126,100 @@ START_TEST(tally_takes_only_what_can_be)
 }
 END_TEST
 
+/* Of each three examples one has no first label, and one no second one. */
+START_TEST(tally_counts_the_examples_of_each_label)
+{
+    static struct metric_tally got[2];
+    memset(part, 0, sizeof part);
+    memset(got, 0, sizeof got);
+    for (uint32_t i = 0; i < 300; i++)
+        for (uint32_t l = 0; l < 2; l++)
+            if (i % 3 != l)
+                metric_tally_add(&part[0][l], 0.25f, (float)(i % 2), 0.5);
+    uint32_t count = metric_tally_put(part[0], 2, sums, entry);
+    ck_assert(!metric_tally_take(got, 2, 199, sums, entry, count));
+    ck_assert(!metric_tally_take(got, 2, 401, sums, entry, count));
+    ck_assert(metric_tally_take(got, 2, 300, sums, entry, count));
+    ck_assert_uint_eq(metric_tally_examples(&got[0]), 200);
+    ck_assert_uint_eq(metric_tally_examples(&got[1]), 200);
+    ck_assert_uint_eq(metric_tally_most(got, 2), 200);
+}
+END_TEST
+
+/* Draws numbers of all sizes and signs. */
+static float number(void)
+{
+    return (float)ldexp(rng_double(&rng) - 0.4, (int)rng_below(&rng, 40) - 20);
+}
+
+/* The sums of numbers are those of double, and the same bits in any order. */
+START_TEST(tally_of_numbers_is_their_sums)
+{
+    static struct metric_tally one, halves[2], got;
+    struct metric_real is = {0};
+    struct metric few, whole;
+    rng = rng_of(5, 0, 0);
+    metric_tally_clear(&one, 1, 1);
+    metric_tally_clear(halves, 2, 3);
+    metric_tally_clear(&got, 1, 1);
+    for (uint32_t i = 0; i < 4000; i++) {
+        float y = number(), p = y + number();
+        metric_real_add(&is, p, y);
+        metric_tally_add(&one, p, y, 0);
+        metric_tally_add(&halves[i % 7 == 0], p, y, 0);
+    }
+    metric_real_figures(&is, &whole);
+    metric_tally_figures(&one, &few);
+    ck_assert(metric_is_real(&few));
+    ck_assert_uint_eq(few.examples, 4000);
+    ck_assert_double_eq_tol(few.rmse, whole.rmse, 1e-9 * whole.rmse);
+    ck_assert_double_eq_tol(few.mae, whole.mae, 1e-9 * whole.mae);
+    ck_assert_double_eq_tol(few.r2, whole.r2, 1e-9);
+    ck_assert_double_eq_tol(few.calibration, whole.calibration, 1e-9 * fabs(whole.calibration));
+    for (uint32_t h = 2; h-- > 0;) {
+        uint32_t count = metric_tally_put(&halves[h], 1, sums, entry);
+        uint64_t examples = metric_tally_examples(&halves[h]);
+        ck_assert(!metric_tally_take(&got, 1, examples - 1, sums, entry, count));
+        ck_assert(metric_tally_take(&got, 1, examples, sums, entry, count));
+    }
+    ck_assert_mem_eq(&got, &one, sizeof one);
+}
+END_TEST
+
+START_TEST(tally_of_numbers_takes_only_what_can_be)
+{
+    static struct metric_tally one, got;
+    static const struct metric_tally_sums lie = {.loss = 1};
+    metric_tally_clear(&one, 1, 1);
+    metric_tally_clear(&got, 1, 1);
+    for (uint32_t i = 0; i < 10; i++)
+        metric_tally_add(&one, 3.5f, -2.0f, 0);
+    uint32_t count = metric_tally_put(&one, 1, sums, entry);
+    ck_assert(!metric_tally_take(&got, 1, 10, &lie, entry, count));
+    struct metric_tally_entry was = entry[1];
+    entry[1].positives = UINT64_C(11) << METRIC_TALLY_LIMB_BITS;
+    ck_assert(!metric_tally_take(&got, 1, 10, sums, entry, count));
+    entry[1] = was;
+    was = entry[count - 1];
+    entry[count - 1].cell = METRIC_TALLY_REAL_CELLS;
+    ck_assert(!metric_tally_take(&got, 1, 10, sums, entry, count));
+    entry[count - 1] = was;
+    ck_assert(metric_tally_take(&got, 1, 10, sums, entry, count));
+}
+END_TEST
+
+/* A diverged model's error is no overflow. */
+START_TEST(tally_of_a_huge_error_is_bounded)
+{
+    static struct metric_tally one;
+    struct metric of;
+    metric_tally_clear(&one, 1, 1);
+    metric_tally_add(&one, 3e38f, -3e38f, 0);
+    metric_tally_figures(&one, &of);
+    ck_assert_double_eq_tol(of.rmse, ldexp(1, 48), 1e9);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("tally");
@@ -133,6 +227,10 @@ int main(void)
     tcase_add_test(c, tally_figures_are_within_their_error);
     tcase_add_test(c, tally_is_the_same_in_any_order);
     tcase_add_test(c, tally_takes_only_what_can_be);
+    tcase_add_test(c, tally_counts_the_examples_of_each_label);
+    tcase_add_test(c, tally_of_numbers_is_their_sums);
+    tcase_add_test(c, tally_of_numbers_takes_only_what_can_be);
+    tcase_add_test(c, tally_of_a_huge_error_is_bounded);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

@@ -241,12 +241,15 @@ START_TEST(wire_losses_must_fit_their_labels)
     }
     w.u.TASK_DONE = (struct wire_TASK_DONE){
         .tasks = 2, .cells = 1, .by_count = 3, .values = 2, .value_cells = 5, .experts = 7};
-    for (uint32_t i = 0; i < 2; i++) {
-        size_t bytes = 2 * 24 + 24 + 3 * 16 + 2 * (32 + 2 * 24) + 5 * 16 + 7 * 8 + i;
+    for (uint32_t i = 0; i < 4; i++) {
+        size_t bytes = 2 * 24 + 24 + 3 * 16 + 2 * (32 + 2 * 24) + 5 * 16 + 7 * 8 + i % 2;
+        w.u.TASK_DONE.more = i >= 2;
+        if (i >= 2)
+            bytes += 2ul * 2 * 16;
         struct msg *m = wire_encode(&w);
         (void)msg_add(m, 512);
         (void)msg_add(m, bytes);
-        ck_assert_int_eq(wire_decode(m, &got, &e), i == 0 ? 0 : SHOAL_E_MALFORMED);
+        ck_assert_int_eq(wire_decode(m, &got, &e), i % 2 == 0 ? 0 : SHOAL_E_MALFORMED);
         msg_free(m);
     }
     w.u.TASK_DONE.cells = WIRE_TALLY_CELLS + 1;

@@ -59,14 +59,17 @@ const char *bad_cell_number_remedy(const struct cell *cell)
     return "";
 }
 
-const char *bad_cell_label_remedy(const struct cell *cell, uint32_t tasks)
+const char *bad_cell_label_remedy(const struct cell *cell, uint32_t tasks, bool real)
 {
     bool missing = cell->bytes == 0 || is_missing(cell);
     if (missing && tasks > 1)
-        return "every label of a line must be there: train this task in a job of its own";
+        return "name the word in data.missing: the line then lacks this label alone";
 
     if (missing)
         return "take lines without a label out";
+
+    if (real)
+        return bad_cell_number_remedy(cell);
 
     return "write it as 0 or 1, or name the words that are 1 in data.label_positive";
 }

@@ -13,6 +13,6 @@ int bad_cell(const struct features *f, const char *what, uint32_t column, const 
  * anything else. */
 const char *bad_cell_number_remedy(const struct cell *cell);
 /* The remedy for a label. */
-const char *bad_cell_label_remedy(const struct cell *cell, uint32_t tasks);
+const char *bad_cell_label_remedy(const struct cell *cell, uint32_t tasks, bool real);
 
 #endif

@@ -343,8 +343,15 @@ int batch_add_stored(struct batch *b, const struct features *f, const struct sli
         bad_line(b, row->where);
         return 0;
     }
-    for (uint32_t i = 0; i < b->tasks; i++)
-        b->label[(size_t)n * b->tasks + i] = (float)(row->labels >> i & 1);
+    if (!slice_labels(row, b->tasks, &b->label[(size_t)n * b->tasks])) {
+        char where[sizeof b->bad_where];
+        (void)snprintf(where, sizeof where,
+                       "row %" PRIu64 " of the split: it has no label that this job names; take "
+                       "such rows out",
+                       number + 1);
+        bad_line(b, where);
+        return 0;
+    }
     if (b->weight != NULL)
         b->weight[n] = row->weight;
     if (s->timed)

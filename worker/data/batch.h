@@ -27,7 +27,7 @@ struct batch {
     uint32_t clamped;               /* examples with a clamped event time */
     uint32_t first_time, last_time; /* range of the event times before clamping; 0: as event_time */
     uint32_t outside; /* examples with an event time outside the partition of their file */
-    float *label;     /* (examples, tasks): 0 or 1 */
+    float *label;     /* (examples, tasks): 0 or 1, or a number; NaN: missing, another is there */
     float *weight;    /* (examples), or NULL: the job names no data.weight */
     float *numeric;   /* (examples, numerics) */
     uint32_t *index;  /* (values): position in keys */

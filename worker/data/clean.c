@@ -180,6 +180,9 @@ static int commas_take(const struct features *f, struct cell *cell, char *reason
         rc = comma_take(f, c->number[i], cell, reason);
     if (rc == 0 && f->weight != FEATURE_NO_COLUMN)
         rc = comma_take(f, f->weight, cell, reason);
+    for (uint32_t t = 0; t < f->shape.tasks && rc == 0 && !f->predict; t++)
+        if ((f->real >> t & 1) != 0)
+            rc = comma_take(f, f->label[t], cell, reason);
     for (uint32_t i = 0; i < f->shape.fields && rc == 0; i++)
         if (f->multi_form[i] == MULTI_WEIGHTED)
             rc = weights_take(f, &f->field[i], cell, reason);
@@ -194,7 +197,7 @@ static int labels_take(const struct features *f, struct cell *cell, char *reason
                       *negative = positive + c->positive_count;
     for (uint32_t t = 0; t < f->shape.tasks; t++) {
         struct cell *label = &cell[f->label[t]];
-        if (label->bytes == 0)
+        if (label->bytes == 0 || (f->real >> t & 1) != 0)
             continue;
         if (is_word(positive, c->positive_count, label))
             *label = (struct cell){"1", 1};

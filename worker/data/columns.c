@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define WEIGHTED " weighted"
+#define LABEL_REAL "label real"
 
 static const char *const kind_word[COLUMNS_KINDS] = {
     [COLUMNS_LABEL] = "label",   [COLUMNS_WEIGHT] = "weight", [COLUMNS_TIME] = "time",
@@ -141,8 +142,10 @@ int columns_of(const struct features *f, struct columns *out, struct err *e)
     if (rc != 0)
         return rc;
     snprintf(what, sizeof what, "label above %.17g", f->label_above);
-    for (uint32_t i = 0; i < f->shape.tasks; i++)
-        column_add(out, f, COLUMNS_LABEL, f->label[i], what);
+    for (uint32_t i = 0; i < f->shape.tasks; i++) {
+        bool real = f->real >> i & 1;
+        column_add(out, f, COLUMNS_LABEL, f->label[i], real ? LABEL_REAL : what)->real = real;
+    }
     if (f->weight != FEATURE_NO_COLUMN)
         column_add(out, f, COLUMNS_WEIGHT, f->weight, kind_word[COLUMNS_WEIGHT]);
     if (features_timed(f))
@@ -270,7 +273,9 @@ static bool one_parse(struct columns_one *one)
     one->kind = (enum columns_kind)kind;
     switch (kind) {
     case COLUMNS_LABEL:
-        return sscanf(what, "label above %lf%n", &limit, &used) == 1 && (size_t)used == bytes;
+        one->real = strcmp(what, LABEL_REAL) == 0;
+        return one->real ||
+               (sscanf(what, "label above %lf%n", &limit, &used) == 1 && (size_t)used == bytes);
     case COLUMNS_WEIGHT:
     case COLUMNS_TIME:
     case COLUMNS_HASH:
@@ -356,6 +361,15 @@ static int differs(const struct columns_one *wanted, const struct columns *have,
                    struct err *e)
 {
     int shown = (int)strcspn(wanted->line, "\t");
+    for (uint32_t i = 0; i < have->count && wanted->kind == COLUMNS_LABEL; i++)
+        if (have->one[i].kind == COLUMNS_LABEL && have->one[i].real != wanted->real &&
+            strcmp(have->one[i].name, wanted->name) == 0)
+            return err_set(e, SHOAL_E_CONFIG,
+                           "label \"%s\" is %s in this job (model.loss), and %s in %s: set "
+                           "model.loss to what it was when the file was made, or convert the log "
+                           "again",
+                           wanted->name, wanted->real ? "a number" : "0 or 1",
+                           wanted->real ? "0 or 1" : "a number", file);
     for (uint32_t i = 0; i < have->count; i++)
         if (have->one[i].kind == wanted->kind && strcmp(have->one[i].name, wanted->name) == 0)
             return err_set(e, SHOAL_E_CONFIG,

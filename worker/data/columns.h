@@ -1,6 +1,7 @@
 /* columns.h: the columns of parsed examples, a line of text for each column:
  *
- *     label above LIMIT \t NAME      0 or 1: the cell was above the limit
+ *     label above LIMIT \t NAME      0 or 1: the cell was above the limit; 2: it was empty
+ *     label real \t NAME             a float; NaN: the cell was empty
  *     weight \t NAME
  *     time \t NAME                   seconds since 1970
  *     number SCALE \t NAME           a float, as the network reads it; SCALE: proto/job/scale.h
@@ -35,6 +36,7 @@ enum columns_kind {
 
 struct columns_one {
     enum columns_kind kind;
+    bool real;      /* a label that is a number */
     bool multi;     /* any number of values a row */
     bool weighted;  /* they have weights */
     uint32_t field; /* N */

@@ -157,7 +157,7 @@ static void labels_take(const struct columns *c, struct job *out)
     for (uint32_t i = 0; i < c->count && c->one[i].kind == COLUMNS_LABEL; i++) {
         if (open)
             snprintf(out->data.label[labels++], LIMIT_NAME, "%.*s", LIMIT_NAME - 1, c->one[i].name);
-        if (out->data.label_above == 0)
+        if (out->data.label_above == 0 && !c->one[i].real)
             out->data.label_above = strtod(c->one[i].line + strlen("label above "), NULL);
     }
     if (open)

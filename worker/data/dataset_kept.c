@@ -42,6 +42,8 @@ static void name_take(const struct dataset *d, const struct columns *c, struct k
     lines = hash_bytes(cuts, sizeof cuts, lines) ^ zone_hash(&f->zone) ^ f->dated ^ places_hash(f);
     if (f->entries != ENTRIES_PLACES) /* or files of former releases would not be found */
         lines = rng_mix(lines ^ f->entries);
+    if (f->shape.tasks > 1) /* former releases left out rows that lack a label */
+        lines = rng_mix(lines ^ f->shape.tasks);
     if (f->clean.hash != 0)
         lines = rng_mix(lines ^ f->clean.hash);
     for (uint32_t i = 0; i < f->shape.fields; i++) {

@@ -280,25 +280,46 @@ static int field_keys(const struct features *f, const struct cell *cells, struct
     return 0;
 }
 
-/* Reads the labels; *positive: one of them is positive. */
+/* Reads the label of task t. With several labels an empty one is missing: NaN. */
+static int label_value(const struct features *f, uint32_t t, const struct cell *cell, float *out,
+                       char *reason)
+{
+    const struct cell *at = &cell[f->label[t]];
+    bool real = f->real >> t & 1;
+    double value;
+    *out = NAN;
+    if (at->bytes == 0 && f->shape.tasks > 1)
+        return 0;
+    if (!feature_label(at, &value))
+        return bad_cell(f, "no number as label", f->label[t], at,
+                        bad_cell_label_remedy(at, f->shape.tasks, real), reason);
+    if (real && !(fabs(value) <= (double)FLT_MAX))
+        return bad_cell(f, "a number too large for a float", f->label[t], at, "", reason);
+    *out = real ? (float)value : (float)(value > f->label_above);
+    return 0;
+}
+
+/* Reads the labels, of which one must be there; *positive: one of them is above 0. */
 static int labels(const struct features *f, const struct cell *cell, float *label, bool *positive,
                   char *reason)
 {
+    bool any = false;
     *positive = false;
     if (f->predict) /* a prediction's lines may have labels or not */
         memset(label, 0, f->shape.tasks * sizeof *label);
     if (f->predict)
         return 0;
     for (uint32_t i = 0; i < f->shape.tasks; i++) {
-        double value;
-        const struct cell *at = &cell[f->label[i]];
-        if (!feature_label(at, &value))
-            return bad_cell(f, "no number as label", f->label[i], at,
-                            bad_cell_label_remedy(at, f->shape.tasks), reason);
-        label[i] = value > f->label_above ? 1.0f : 0.0f;
-        *positive |= value > f->label_above;
+        int rc = label_value(f, i, cell, &label[i], reason);
+        if (rc != 0)
+            return rc;
+        any |= !isnan(label[i]);
+        *positive |= label[i] > 0;
     }
-    return 0;
+    if (any)
+        return 0;
+    return bad_cell(f, "no label", f->label[0], &cell[f->label[0]],
+                    "and the others are empty too; take lines without any label out", reason);
 }
 
 static int weight_value(const struct features *f, const struct cell *cells, float *out,

@@ -35,7 +35,7 @@
 
 /* Places in the arrays of a batch that one example fills; borrowed. */
 struct example {
-    float *label;  /* (tasks) */
+    float *label;  /* (tasks): 0 or 1, or a number; NaN: missing, and another one is there */
     float *weight; /* (1); needed when the features have a weight */
     /* (1): event time in seconds since 1970; needed when the features are timed; filled from the
      * time column if there is one */
@@ -103,7 +103,8 @@ struct features {
     uint32_t by[LIMIT_BY];       /* (by_count): columns of evaluate.by */
     uint32_t by_count;
     uint32_t sample;                 /* column of data.sample_by, or FEATURE_NO_COLUMN */
-    double label_above;              /* for every label */
+    uint32_t real;                   /* bit t: label t is a number (model.loss) */
+    double label_above;              /* for every other label */
     bool label_parted;               /* the job sets label_above */
     char delimiter[DELIMITER_BYTES]; /* csv */
     bool header;                     /* csv: each file starts with one */

@@ -272,6 +272,7 @@ int features_make(const struct job *job, const char *name, const char *head, siz
                   struct features *out, struct err *e)
 {
     *out = (struct features){.format = format_of(job->data.format),
+                             .real = job_real_labels(job),
                              .label_above = job->data.label_above,
                              .label_parted = job->data.label_parted,
                              .weight = FEATURE_NO_COLUMN,

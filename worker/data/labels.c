@@ -58,12 +58,19 @@ static void values_told(const struct seen *s, char *text, size_t bytes)
 
 /* Labels that the job already splits at a threshold may have many values. */
 static void judge(const struct seen *s, const struct cell *name, const struct features *f,
-                  char *text)
+                  bool real, char *text)
 {
     double label_above = f->label_above;
     char values[96];
     int shown = (int)MIN(name->bytes, LIMIT_NAME - 1);
     values_told(s, values, sizeof values);
+    if (real && s->labels > 1 && s->values == 1)
+        (void)snprintf(text, ERR_TEXT_MAX,
+                       "label \"%.*s\": all %" PRIu64 " lines looked at have the number %s, so "
+                       "there is nothing to learn; look at data.label",
+                       shown, name->text, s->labels, values);
+    if (real)
+        return;
     if (s->labels > 0 && (s->above == 0 || s->above == s->labels))
         (void)snprintf(text, ERR_TEXT_MAX,
                        "label \"%.*s\": all %" PRIu64 " lines looked at count as %d, for their "
@@ -88,5 +95,5 @@ void labels_look(const struct source *s, const struct index *x, const struct fea
     if (sample_walk(s, x, f, SAMPLE_ROWS, row_look, &look, &e) != 0)
         return;
     for (uint32_t t = 0; t < f->shape.tasks && text[0] == '\0'; t++)
-        judge(&look.seen[t], &f->name[f->label[t]], f, text);
+        judge(&look.seen[t], &f->name[f->label[t]], f, f->real >> t & 1, text);
 }

@@ -6,6 +6,7 @@
 #include "proto/base/key.h"
 #include "proto/base/minmax.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zstd.h>
@@ -362,20 +363,40 @@ static uint32_t take_counts(struct packer *p, struct reader *r, struct strip *on
     return (uint32_t)sum;
 }
 
-/* True when the values are such as text can give: labels 0 or 1, floats finite, weights at least
- * 0. */
-static bool values_fit(enum columns_kind kind, const struct strip *c)
+/* True when a float's bits are those of a finite number. */
+static bool is_finite(uint32_t bits)
+{
+    return (bits & 0x7f800000) != 0x7f800000;
+}
+
+/* True when a label that is a number is finite, or is missing. */
+static bool reals_fit(const struct strip *c)
+{
+    const uint32_t *bits = c->value;
+    const float missing = NAN;
+    uint32_t none;
+    unsigned wrong = 0;
+    memcpy(&none, &missing, sizeof none);
+    for (uint32_t i = 0; i < c->values; i++)
+        wrong |= !is_finite(bits[i]) && bits[i] != none;
+    return wrong == 0;
+}
+
+/* True when the values are such as text can give: labels 0 or 1 or missing, floats finite, weights
+ * at least 0. */
+static bool values_fit(const struct columns_one *of, const struct strip *c)
 {
     const uint8_t *label = c->value;
     const uint32_t *bits = c->value;
     unsigned wrong = 0;
-    if (kind == COLUMNS_LABEL)
+    if (of->real)
+        return reals_fit(c);
+    if (of->kind == COLUMNS_LABEL)
         for (uint32_t i = 0; i < c->values; i++)
-            wrong |= label[i] > 1;
-    if (kind == COLUMNS_WEIGHT || kind == COLUMNS_NUMBER)
+            wrong |= label[i] > STRIPS_MISSING;
+    if (of->kind == COLUMNS_WEIGHT || of->kind == COLUMNS_NUMBER)
         for (uint32_t i = 0; i < c->values; i++)
-            wrong |= (bits[i] & 0x7f800000) == 0x7f800000 ||
-                     (kind == COLUMNS_WEIGHT && bits[i] > 0x80000000);
+            wrong |= !is_finite(bits[i]) || (of->kind == COLUMNS_WEIGHT && bits[i] > 0x80000000);
     return wrong == 0;
 }
 
@@ -392,7 +413,7 @@ static int take_weights(struct packer *p, struct reader *r, struct strip *one, u
     for (uint32_t i = 0; i < values && r->good; i++) {
         uint32_t bits;
         memcpy(&bits, &one->weight[i], sizeof bits);
-        wrong |= (bits & 0x7f800000) == 0x7f800000;
+        wrong |= !is_finite(bits);
     }
     r->good &= wrong == 0;
     return 0;
@@ -424,7 +445,7 @@ static int take_column(struct packer *p, struct reader *r, const struct columns_
         one->values = values;
         take_values(p, r, stored, one->width, high, values, one->value);
     }
-    r->good = r->good && values_fit(of->kind, one);
+    r->good = r->good && values_fit(of, one);
     return 0;
 }
 

@@ -225,7 +225,7 @@ static struct json *profile_json(const struct profile *v, const struct job *job,
     json_set_bool(j, "whole", whole);
     json_set(j, "fields", fields);
     bool shared = profile_files(job, notes);
-    profile_notes_add(v->column, v->count, label, notes, &tells);
+    profile_notes_add(v->column, v->count, (f->real & 1) != 0 ? NULL : label, notes, &tells);
     if (!v->parsed)
         profile_rows_tell(&v->lines, f, j, notes);
     places_note(v, notes);

@@ -128,7 +128,7 @@ static void tells_note(const struct profile_column *column, uint32_t count, cons
 {
     struct told t = {.count = 0};
     char text[SENTENCE], columns[SENTENCE];
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count && label != NULL; i++)
         if (tells_label(&column[i]))
             told_add(&t, &column[i], column[i].seen.example[0]);
     *tells = t.first;

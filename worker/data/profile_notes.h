@@ -18,8 +18,9 @@ struct profile_column {
     struct column_seen seen;
 };
 
-/* Adds sentences about `count` columns to notes; `label` names the label. *tells: the column that
- * determines the label by itself, or NULL. */
+/* Adds sentences about `count` columns to notes. label: its name; NULL: it is a number, and no
+ * column is looked for that tells it. *tells: the column that determines the label by itself, or
+ * NULL. */
 void profile_notes_add(const struct profile_column *column, uint32_t count, const char *label,
                        struct json *notes, const char **tells);
 /* DATA: the values of a column do not have the form of its type. */

@@ -12,6 +12,7 @@
 #include "proto/base/minmax.h"
 #include "worker/data/batch_inner.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,9 +25,12 @@
 
 struct slice_layout slice_layout_of(const struct columns *c)
 {
-    uint32_t of[COLUMNS_KINDS] = {0};
+    uint32_t of[COLUMNS_KINDS] = {0}, reals = 0;
     struct slice_layout l = {.numeric = ROW_HEAD};
     for (uint32_t i = 0; i < c->count; i++) {
+        if (c->one[i].real)
+            l.real_labels |= 1u << of[COLUMNS_LABEL];
+        reals += c->one[i].real;
         of[c->one[i].kind]++;
         l.singles += c->one[i].kind == COLUMNS_FIELD && !c->one[i].multi;
         l.weighted |= c->one[i].weighted;
@@ -34,7 +38,8 @@ struct slice_layout slice_layout_of(const struct columns *c)
     l.fields = of[COLUMNS_FIELD];
     l.multi = l.singles < l.fields;
     l.timed = of[COLUMNS_TIME] > 0;
-    l.hash = (l.numeric + of[COLUMNS_NUMBER] * 4 + 7) & ~7u;
+    l.real = l.numeric + of[COLUMNS_NUMBER] * 4;
+    l.hash = (l.real + reals * 4 + 7) & ~7u;
     l.count = l.hash + of[COLUMNS_HASH] * 8;
     l.key = l.count;
     if (l.multi)
@@ -136,6 +141,9 @@ int slice_row(const struct slice *s, uint32_t row, struct slice_row *out)
         return 0;
     }
     *out = (struct slice_row){.labels = at[5],
+                              .real_labels = l->real_labels,
+                              .missing = at[6],
+                              .real = (const float *)(const void *)(at + l->real),
                               .numeric = (const float *)(const void *)(at + l->numeric),
                               .hash = (const uint64_t *)(const void *)(at + l->hash),
                               .count = (const uint32_t *)(const void *)(at + l->count),
@@ -154,6 +162,22 @@ int slice_row(const struct slice *s, uint32_t row, struct slice_row *out)
             out->value_weight = (const float *)(const void *)(out->key + keys);
     }
     return 0;
+}
+
+bool slice_labels(const struct slice_row *row, uint32_t tasks, float *label)
+{
+    bool any = false;
+    uint32_t real = 0;
+    for (uint32_t t = 0; t < tasks; t++) {
+        if (row->real_labels >> t & 1)
+            label[t] = row->real[real++];
+        else if (row->missing >> t & 1)
+            label[t] = NAN;
+        else
+            label[t] = (float)(row->labels >> t & 1);
+        any |= !isnan(label[t]);
+    }
+    return any;
 }
 
 uint32_t slice_time(const struct slice *s, uint32_t row)
@@ -240,6 +264,18 @@ static void weights_place(const struct slice_maker *m, uint8_t *row, uint32_t ke
     memcpy(to, m->weight, keys * sizeof *m->weight);
 }
 
+static void labels_place(const struct features *f, uint8_t *row, float *real, const float *label)
+{
+    for (uint32_t t = 0; t < f->shape.tasks; t++) {
+        if (f->real >> t & 1) {
+            *real++ = label[t];
+            continue;
+        }
+        row[5] |= (uint8_t)((label[t] > 0) << t);
+        row[6] |= (uint8_t)(isnan(label[t]) << t);
+    }
+}
+
 static int row_parse(struct slice_maker *m, const struct features *f, const struct line *line,
                      uint8_t *row, char *reason)
 {
@@ -265,8 +301,7 @@ static int row_parse(struct slice_maker *m, const struct features *f, const stru
         rc = features_example(f, m->cell, &example, reason);
     if (rc != 0)
         return rc;
-    for (uint32_t i = 0; i < f->shape.tasks; i++)
-        row[5] |= (uint8_t)((label[i] > 0) << i);
+    labels_place(f, row, (float *)(void *)(row + l->real), label);
     if (l->multi)
         m->keys += example.keys - l->singles;
     if (l->weighted)

@@ -2,10 +2,12 @@
  * files are packed from and unpacked into them (pack.h); an epoch's groups hold them (groups.h);
  * and a block of the kept rows is a slice byte for byte (kept.h).
  *
- *     rows     u32 check | u8 malformed | u8 labels, bit i that of task i | u16 0 | u32 time |
- *              f32 weight | f32 numbers | pad to 8 bytes | u64 hashes | with a multi: u32 counts,
- *              pad to 8 bytes | u64 keys | with a weighted multi: f32 weights of the keys, pad to 8
- *              bytes. A malformed row has behind u16: u64 offset of its text, u32 bytes
+ *     rows     u32 check | u8 malformed | u8 labels, bit i that of task i | u8 missing labels,
+ *              likewise | u8 0 | u32 time | f32 weight | f32 numbers | f32 labels that are numbers,
+ *              in the order of tasks, NaN: missing | pad to 8 bytes | u64 hashes | with a multi:
+ *              u32 counts, pad to 8 bytes | u64 keys | with a weighted multi: f32 weights of the
+ *              keys, pad to 8 bytes. A malformed row has after 8 bytes: u64 offset of its text, u32
+ *              bytes
  *     texts    of malformed rows, "file:line: reason", each ended by a NUL; then NULs to 8 bytes
  *     places   with a multi: (rows + 1) u64: start of each row; else all rows have the same size
  *
@@ -25,9 +27,10 @@
 
 /* Offsets of the parts of a row, for its columns. */
 struct slice_layout {
-    uint32_t numeric, hash, count, key, least; /* least: bytes of a row without keys */
-    uint32_t stride;                           /* bytes of a row; 0: with a multi */
-    uint32_t fields, singles;                  /* singles: fields with one value in each row */
+    uint32_t numeric, real, hash, count, key, least; /* least: bytes of a row without keys */
+    uint32_t stride;                                 /* bytes of a row; 0: with a multi */
+    uint32_t fields, singles; /* singles: fields with one value in each row */
+    uint32_t real_labels;     /* bit t: label t is a number */
     bool multi, timed;
     bool weighted; /* each key has a weight */
 };
@@ -52,7 +55,10 @@ void slice_free(struct slice *s);
 
 struct slice_row {
     const char *where; /* the text of a malformed row, in which nothing else is filled; else NULL */
-    uint32_t labels;   /* bit i: label of task i */
+    uint32_t labels;   /* bit i: label of task i, unless it is a number */
+    uint32_t real_labels; /* bit i: label of task i is a number */
+    uint32_t missing;  /* bit i: the row has no label of task i, which is none that is a number */
+    const float *real; /* the labels that are numbers; NaN: missing */
     float weight;
     uint32_t time;
     const float *numeric;
@@ -64,6 +70,8 @@ struct slice_row {
 };
 /* Reads a row. CHECKSUM, without a text: it is damaged. */
 int slice_row(const struct slice *s, uint32_t row, struct slice_row *out);
+/* Writes the labels of a row: 0 or 1, numbers, NaN where they are missing. False: all are. */
+bool slice_labels(const struct slice_row *row, uint32_t tasks, float *label);
 /* The bytes of a row, unchecked; NULL: its offset is invalid. */
 uint8_t *slice_at(const struct slice *s, uint32_t row, size_t *bytes);
 /* The event time of a row, unchecked; 0: it is malformed. */

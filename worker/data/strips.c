@@ -34,7 +34,7 @@ int strips_begin(struct strips *s, const struct columns *c)
     for (uint32_t i = made; i < s->capacity; i++)
         s->of[i] = (struct strip){0};
     for (uint32_t i = 0; i < c->count; i++) {
-        s->of[i].width = width[c->one[i].kind];
+        s->of[i].width = c->one[i].real ? 4 : width[c->one[i].kind];
         s->of[i].multi = c->one[i].multi;
         s->of[i].weighted = c->one[i].weighted;
         s->of[i].values = 0;
@@ -114,11 +114,15 @@ static void values_move(struct move *m, struct strip *one, uint32_t offset)
 static void labels_move(struct move *m, struct strip *one, uint32_t task)
 {
     uint8_t *label = (uint8_t *)one->value + m->first;
-    for (uint32_t i = 0; i < m->rows; i++)
-        if (m->lay)
-            m->row[i][5] |= (uint8_t)(label[i] << task);
-        else
-            label[i] = m->row[i][5] >> task & 1;
+    for (uint32_t i = 0; i < m->rows; i++) {
+        uint8_t *row = m->row[i];
+        if (m->lay) {
+            row[5] |= (uint8_t)((label[i] & 1) << task);
+            row[6] |= (uint8_t)((label[i] >> 1) << task);
+        } else {
+            label[i] = (uint8_t)((row[5] >> task & 1) | (row[6] >> task & 1) << 1);
+        }
+    }
 }
 
 /* Moves the weights of a row's values; those of a field without any are 1. */
@@ -183,12 +187,18 @@ static void rows_move(struct move *m)
 {
     const struct slice_layout *l = m->wanted->layout;
     const struct columns *c = m->wanted->columns;
-    uint32_t task = 0, numeric = l->numeric, hash = l->hash, field = 0;
+    uint32_t task = 0, numeric = l->numeric, real = l->real, hash = l->hash, field = 0;
     for (uint32_t k = 0; k < c->count; k++) {
         struct strip *one = strip_of(m, k);
         switch (c->one[k].kind) {
         case COLUMNS_LABEL:
-            labels_move(m, one, task++);
+            if (c->one[k].real) {
+                values_move(m, one, real);
+                real += 4;
+            } else {
+                labels_move(m, one, task);
+            }
+            task++;
             break;
         case COLUMNS_TIME:
             values_move(m, one, 8);

@@ -6,8 +6,12 @@
 
 #include "worker/data/slice.h"
 
+#define STRIPS_MISSING 2u /* a label of 0 and 1 that a row lacks */
+
 struct strip {
-    uint8_t width; /* bytes of a value: 1 (label), 4 (weight, time, number) or 8 (field, hash) */
+    /* bytes of a value: 1 (label: 0, 1 or STRIPS_MISSING), 4 (label that is a number, weight, time,
+     * number) or 8 (field, hash) */
+    uint8_t width;
     bool multi, weighted;
     void *value;     /* owned: (values) */
     uint32_t *count; /* owned; multi only: (rows) */

@@ -287,7 +287,7 @@ static void evaluator_measure(struct evaluator *v)
     if (v->options.take != NULL || v->status != 0)
         return;
     v->status = measure_finish(&v->measure, &v->error);
-    if (v->status == 0 && v->measure.metric[0].examples == 0)
+    if (v->status == 0 && metric_most(v->measure.metric, v->measure.options.tasks) == 0)
         v->status = err_set(&v->error, SHOAL_E_DATA, "the split has no good line");
 }
 

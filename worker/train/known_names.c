@@ -30,6 +30,8 @@ int known_names_take(struct job *job, const char *text, size_t bytes, struct err
         return rc;
     if (legend_known(&was.legend)) {
         rc = job_same_tables(&was, job, e);
+        if (rc == 0)
+            rc = job_same_losses(&was, job, e);
         legend_free(&job->legend);
         if (rc == 0)
             rc = legend_copy(&was.legend, &job->legend, e);

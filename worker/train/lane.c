@@ -393,7 +393,8 @@ void lane_start(struct lane *l, const struct wire_LANE_NEXT_reply *task, const s
     struct metric_tally *tally = l->result.tally;
     struct metric_by *by = l->result.by;
     memset(&l->result, 0, sizeof l->result);
-    l->result.tally = memset(tally, 0, labels_of(l) * sizeof *tally);
+    l->result.tally = tally;
+    metric_tally_clear(tally, (uint32_t)labels_of(l), job_real_labels(l->base->job));
     l->result.by = by;
     for (size_t f = 0; f < l->base->job->evaluate.by.count; f++)
         metric_by_clear(&by[f]);
@@ -490,7 +491,8 @@ static int figures_make(struct lane *l, struct err *e)
     if (r->tally == NULL || r->by == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for a lane");
     for (size_t f = 0; rc == 0 && f < fields; f++)
-        rc = metric_by_open(&r->by[f], (uint32_t)labels_of(l), LANE_VALUES, e);
+        rc = metric_by_open(&r->by[f], (uint32_t)labels_of(l), job_real_labels(l->base->job),
+                            LANE_VALUES, e);
     return rc;
 }
 

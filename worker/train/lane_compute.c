@@ -17,8 +17,10 @@ static void tally_batch(struct lane *l, const struct batch *b)
     double loss[LIMIT_TASKS];
     for (uint32_t i = 0; i < b->examples; i++, score += b->tasks, label += b->tasks) {
         for (uint32_t t = 0; t < b->tasks; t++) {
-            loss[t] = metric_loss(score[t], label[t]);
-            metric_tally_add(&l->result.tally[t], score[t], label[t], loss[t]);
+            struct metric_tally *tally = &l->result.tally[t];
+            loss[t] = metric_loss_of(tally->is_real, score[t], label[t]);
+            if (!isnan(label[t]))
+                metric_tally_add(tally, score[t], label[t], loss[t]);
         }
         for (uint32_t f = 0; f < b->by_count; f++)
             metric_by_add(&l->result.by[f], b->by[(size_t)i * b->by_count + f], score, label, loss);

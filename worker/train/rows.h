@@ -18,10 +18,10 @@
  * rows_take scatters blocks into it, rows_gather brings the gradients into key order.
  *
  * If a sparse table keeps statistics of its rows (schema.h), a key's shows (examples of the batch
- * that have it, each counted once) and clicks (those with label 0 positive) follow its gradient.
- * The model leaves gradients without gaps; rows_gather moves each to its place, in the same array
- * from its end, and writes the two numbers behind it. That is the only copy; without statistics
- * nothing moves. The batch of a skipped step is not counted: its push is a tick.
+ * that have it, each counted once) and clicks (those whose first label is above 0) follow its
+ * gradient. The model leaves gradients without gaps; rows_gather moves each to its place, in the
+ * same array from its end, and writes the two numbers behind it. That is the only copy; without
+ * statistics nothing moves. The batch of a skipped step is not counted: its push is a tick.
  *
  * A frame that borrows from here holds a reference until it is released, on any thread: rows_quiet
  * tells when the memory may be reused, and the last reference frees it. All other calls run on the

@@ -102,7 +102,8 @@ static void statistics_count(struct rows *r)
     counted_find(r, counted);
     memset(r->seen, 0, b->key_count * sizeof *r->seen);
     for (uint32_t i = 0; i < b->examples; i++) {
-        float click = b->label[(size_t)i * b->tasks];
+        /* a label that is missing is no click */
+        float click = b->label[(size_t)i * b->tasks] > 0 ? 1.0f : 0.0f;
         for (uint32_t f = 0; f < b->fields; f++, slot++) {
             const struct counted *c = &counted[b->field_table[f]];
             size_t v = b->offset != NULL ? b->offset[slot] : slot,

@@ -12,6 +12,7 @@ struct room {
     struct metric_by_head head[LIMIT_BY];
     struct metric_by_told told[LIMIT_BY * METRIC_BY_TOLD];
     struct metric_by_task task[LIMIT_BY * METRIC_BY_TOLD * LIMIT_TASKS];
+    struct metric_by_more more[LIMIT_BY * METRIC_BY_TOLD * LIMIT_TASKS];
     struct metric_by_entry value_entry[METRIC_BY_ENTRIES];
     struct metric_tally_entry entry[LIMIT_TASKS * METRIC_TALLY_CELLS];
 };
@@ -29,12 +30,15 @@ void *task_figures(const struct lane_result *result, uint32_t by_count, struct w
     struct room *r = malloc(sizeof *r);
     if (r == NULL)
         return NULL;
-    struct metric_by_part part = {
-        .head = r->head, .told = r->told, .task = r->task, .entry = r->value_entry};
+    struct metric_by_part part = {.head = r->head,
+                                  .told = r->told,
+                                  .task = r->task,
+                                  .more = r->more,
+                                  .entry = r->value_entry};
     SHOAL_ASSERT(w->tasks >= 1 && w->tasks <= LIMIT_TASKS && by_count <= LIMIT_BY);
     w->cells = metric_tally_put(result->tally, w->tasks, r->sums, r->entry);
     for (uint32_t f = 0; f < by_count; f++)
-        metric_by_put(&result->by[f], &part);
+        w->more |= metric_by_put(&result->by[f], &part);
     w->by_count = part.fields;
     w->values = part.values;
     w->value_cells = part.entries;
@@ -48,6 +52,7 @@ void *task_figures(const struct lane_result *result, uint32_t by_count, struct w
               {r->told, part.values * sizeof r->told[0]},
               {r->task, (size_t)part.values * w->tasks * sizeof r->task[0]},
               {r->value_entry, part.entries * sizeof r->value_entry[0]},
+              {r->more, w->more ? (size_t)part.values * w->tasks * sizeof r->more[0] : 0},
               {result->load, w->experts * sizeof result->load[0]}};
     *bytes = 0;
     for (size_t i = 0; i < sizeof of / sizeof of[0]; i++)

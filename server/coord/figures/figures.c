@@ -11,6 +11,7 @@
 #define AUC_NOTHING 5e-4 /* distance from 0.5 */
 #define NE_WORSE 1.001   /* above it, predicting the mean label would be better */
 #define LOGLOSS_DIVERGED 10.0
+#define R2_WORSE 1e-3
 #define NEGATIVES_LEAST 100u
 
 enum { SENTENCE = 512 };
@@ -39,12 +40,40 @@ static void too_good(const struct metric *m, const char *where, const struct jso
     json_append_string(list, text);
 }
 
+/* A note on predictions of a number. */
+static void real_note(const struct metric *m, const char *where, struct json *list)
+{
+    char text[SENTENCE];
+    if (!(m->r2 < -R2_WORSE))
+        return;
+    (void)snprintf(text, sizeof text,
+                   "%s: predictions are worse than the mean label for every row would be (R2 %.4f, "
+                   "RMSE %.4g): look at whether these rows are like those of data.train, give the "
+                   "label a smaller unit's numbers (minutes, not milliseconds), take model.loss: "
+                   "huber for a few large labels, train longer, or " CALMER,
+                   where, m->r2, m->rmse);
+    json_append_string(list, text);
+}
+
+const char *coord_figures_text(const struct metric *m, char out[COORD_FIGURES_TEXT])
+{
+    if (metric_is_real(m))
+        (void)snprintf(out, COORD_FIGURES_TEXT, "rmse %.6g, mae %.6g", m->rmse, m->mae);
+    else
+        (void)snprintf(out, COORD_FIGURES_TEXT, "auc %.6f, logloss %.6f", m->auc, m->logloss);
+    return out;
+}
+
 void coord_figures_note(const struct metric *m, const char *where, uint32_t passes,
                         const struct json *profile, struct json *list)
 {
     char text[SENTENCE], auc[48] = "";
     if (m->examples == 0)
         return;
+    if (metric_is_real(m)) {
+        real_note(m, where, list);
+        return;
+    }
     if (!isnan(m->auc))
         (void)snprintf(auc, sizeof auc, " and an AUC of %.4f", m->auc);
     text[0] = '\0';

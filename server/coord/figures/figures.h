@@ -13,6 +13,9 @@
  * profile: that of the input (worker/data/profile.h), or NULL. */
 void coord_figures_note(const struct metric *m, const char *where, uint32_t passes,
                         const struct json *profile, struct json *list);
+/* "auc 0.812345, logloss 0.412345", or "rmse 3.14159, mae 2.71828". Returns out. */
+#define COORD_FIGURES_TEXT 64
+const char *coord_figures_text(const struct metric *m, char out[COORD_FIGURES_TEXT]);
 /* Adds a sentence if training ended with a logloss that only a diverged model has. */
 void coord_figures_diverged(double logloss, struct json *list);
 /* data.negatives: adds a sentence if so few negatives were learnt that the correction of

@@ -61,11 +61,12 @@ const char *coord_jobs_state(const struct coord_job *j)
 
 static void measure_set(struct json *line, const char *split, const struct metric *mean)
 {
+    bool real = metric_is_real(mean);
     char key[32];
-    (void)snprintf(key, sizeof key, "%s_auc", split);
-    json_set_number(line, key, mean->auc);
-    (void)snprintf(key, sizeof key, "%s_logloss", split);
-    json_set_number(line, key, mean->logloss);
+    (void)snprintf(key, sizeof key, "%s_%s", split, real ? "rmse" : "auc");
+    json_set_number(line, key, real ? mean->rmse : mean->auc);
+    (void)snprintf(key, sizeof key, "%s_%s", split, real ? "mae" : "logloss");
+    json_set_number(line, key, real ? mean->mae : mean->logloss);
 }
 
 /* The newest figures of each kind; a figure that is not known has no key. */
@@ -81,7 +82,7 @@ static void figures_set(struct json *line, const struct coord_job *j)
     }
     if (j->valid->count > 0 && coord_judge_mean(j, j->valid->count, &mean))
         measure_set(line, "valid", &mean);
-    if (j->at.test[0].examples > 0) {
+    if (metric_most(j->at.test, labels) > 0) {
         metric_mean(j->at.test, j->spec.model.task_weight, labels, &mean);
         measure_set(line, "test", &mean);
     }

@@ -67,9 +67,10 @@ bool coord_judge_mean(const struct coord_job *j, uint32_t n, struct metric *mean
 {
     SHOAL_ASSERT(n >= 1 && n <= j->valid->count);
     const struct metric *of = j->valid->item[n - 1].of;
-    if (of[0].examples == 0)
+    uint32_t labels = MAX(j->spec.data.label_count, 1);
+    if (metric_most(of, labels) == 0)
         return false;
-    metric_mean(of, j->spec.model.task_weight, MAX(j->spec.data.label_count, 1), mean);
+    metric_mean(of, j->spec.model.task_weight, labels, mean);
     return true;
 }
 
@@ -80,6 +81,10 @@ double coord_judge_value(const struct coord_job *j, const struct metric *mean)
         return mean->auc;
     case METRIC_GAUC:
         return mean->gauc;
+    case METRIC_RMSE:
+        return mean->rmse;
+    case METRIC_MAE:
+        return mean->mae;
     default:
         return mean->logloss;
     }
@@ -251,7 +256,7 @@ static bool metric_gains(const struct coord_job *j, double value, uint32_t n, do
     if (n == 0)
         return true;
     double least = j->spec.train.early_stop.min_delta;
-    if (j->spec.train.early_stop.metric == METRIC_LOGLOSS)
+    if (job_metric_falls(j->spec.train.early_stop.metric))
         return value < than - least;
     return value > than + least;
 }

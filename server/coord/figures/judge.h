@@ -8,9 +8,9 @@
  * a function of the job alone; within half of every_batches before an epoch's end there is none. By
  * minutes, and at train.max_minutes, the point is after the tasks that are appended at that moment.
  *
- * Early stopping (train.early_stop): an evaluation that improves the metric (auc, logloss or gauc;
- * with several labels the mean over those that have it) by more than min_delta is a gain, and is
- * kept as a cut (the previous one is dropped). An evaluation that does not is a miss: at each
+ * Early stopping (train.early_stop): an evaluation that improves the metric (auc, logloss, gauc,
+ * rmse or mae; with several labels the mean over those that have it) by more than min_delta is a
+ * gain, and is kept as a cut (the previous one is dropped). Any other one is a miss: at each
  * lr_patience-th miss in a row the learning rates are multiplied by lr_decay, and after `patience`
  * misses in a row training ends. An evaluation whose labels give the metric no value is neither. If
  * the best one is then not the last, its cut is restored under a new run before the test split is

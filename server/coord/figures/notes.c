@@ -36,7 +36,7 @@ static void kept_note(const struct coord_job *j, struct json *list)
     uint32_t at = 0, final = coord_judge_final(j);
     char text[320], name[COORD_JUDGE_NAME], better[COORD_JUDGE_NAME], ours[48], others[32];
     if (j->spec.train.early_stop.metric == METRIC_LOGLOSS || final == 0 || coord_grow_on(j) ||
-        !coord_judge_mean(j, final, &kept))
+        !coord_judge_mean(j, final, &kept) || metric_is_real(&kept))
         return;
     for (uint32_t n = 1; n <= j->valid->count; n++)
         if (coord_judge_mean(j, n, &other) && other.logloss < best.logloss) {
@@ -85,7 +85,7 @@ static void limit_note(const struct coord_job *j, struct json *list)
     double before = (double)NAN, last;
     char text[256];
     const char *ended = coord_judge_ended(j);
-    bool less = j->spec.train.early_stop.metric == METRIC_LOGLOSS;
+    bool less = job_metric_falls(j->spec.train.early_stop.metric);
     if (strcmp(ended, "early_stop") == 0 || j->valid->count < 2 || coord_grow_on(j) ||
         !coord_judge_mean(j, j->valid->count, &mean))
         return;
@@ -213,7 +213,7 @@ static uint32_t passes_made(const struct coord_job *j, uint32_t final)
 static void evaluation_notes(const struct coord_job *j, struct json *list)
 {
     uint32_t final = coord_judge_final(j), tasks = j->spec.data.label_count;
-    bool test = j->at.test[0].examples > 0;
+    bool test = metric_most(j->at.test, MAX(tasks, 1)) > 0;
     const struct metric *of = NULL;
     if (test)
         of = j->at.test;
@@ -224,7 +224,8 @@ static void evaluation_notes(const struct coord_job *j, struct json *list)
     char where[LIMIT_NAME + 32];
     if (of == NULL) {
         struct coord_losses all = coord_epoch_losses(j);
-        coord_figures_diverged(coord_losses_mean(&all), list);
+        if (job_real_labels(&j->spec) == 0)
+            coord_figures_diverged(coord_losses_mean(&all), list);
         return;
     }
     for (uint32_t t = 0; t < MAX(tasks, 1); t++) {
@@ -280,6 +281,29 @@ static void negatives_note(const struct coord_job *j, struct json *list)
                                 j->spec.data.negatives, list);
 }
 
+/* An empty label is no malformed line: the reader is told which tasks fewer rows teach. */
+static void missing_note(const struct coord_job *j, struct json *list)
+{
+    struct metric of[LIMIT_TASKS];
+    uint32_t labels = j->spec.data.label_count, most = 0;
+    if (labels < 2 || !coord_progressive_all(j->windows, of))
+        return;
+    for (uint32_t t = 1; t < labels; t++)
+        if (of[t].examples > of[most].examples)
+            most = t;
+    for (uint32_t t = 0; t < labels; t++) {
+        char text[320];
+        if (of[t].examples == of[most].examples)
+            continue;
+        (void)snprintf(
+            text, sizeof text,
+            "label \"%s\" is there in %" PRIu64 " examples of training, and \"%s\" in %" PRIu64
+            ": an example without it teaches its task nothing",
+            j->spec.data.label[t], of[t].examples, j->spec.data.label[most], of[most].examples);
+        json_append_string(list, text);
+    }
+}
+
 /* Notes on causes of doubt: the input first, since figures follow from it. */
 static void doubt_notes(const struct coord_job *j, struct json *list)
 {
@@ -288,6 +312,7 @@ static void doubt_notes(const struct coord_job *j, struct json *list)
     weights_note(j, list);
     sample_note(j, list);
     negatives_note(j, list);
+    missing_note(j, list);
     if (j->spec.model.kind == MODEL_PROBE) /* the probe predicts nothing */
         return;
     unseen_notes(j, list);

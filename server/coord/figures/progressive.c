@@ -19,6 +19,7 @@ _Static_assert(sizeof(struct metric_by_head) == WIRE_BY_HEAD &&
                    sizeof(struct metric_by_told) == WIRE_BY_VALUE &&
                    sizeof(struct metric_by_task) == WIRE_BY_SUMS &&
                    sizeof(struct metric_by_entry) == WIRE_BY_CELL &&
+                   sizeof(struct metric_by_more) == WIRE_BY_MORE &&
                    LIMIT_BY * METRIC_BY_TOLD == WIRE_BY_VALUES &&
                    METRIC_BY_ENTRIES == WIRE_BY_CELLS,
                "likewise");
@@ -26,9 +27,12 @@ _Static_assert(sizeof(struct metric_by_head) == WIRE_BY_HEAD &&
 
 _Static_assert(COORD_WINDOWS_MAX % 2 == 0, "neighbours are joined two by two");
 
-static struct metric_tally *tally_new(uint32_t labels)
+static struct metric_tally *tally_new(const struct coord_progressive *w)
 {
-    return calloc(labels, sizeof(struct metric_tally));
+    struct metric_tally *tally = malloc(w->labels * sizeof *tally);
+    if (tally != NULL)
+        metric_tally_clear(tally, w->labels, w->real);
+    return tally;
 }
 
 int coord_progressive_open(struct coord_progressive *w, const struct job *job, uint32_t epochs,
@@ -36,17 +40,17 @@ int coord_progressive_open(struct coord_progressive *w, const struct job *job, u
 {
     uint32_t labels = MAX(job->data.label_count, 1);
     int rc = 0;
-    *w = (struct coord_progressive){.labels = labels, .stride = 1};
-    w->epoch = tally_new(labels);
-    w->recent = tally_new(labels);
-    w->told = tally_new(labels);
+    *w = (struct coord_progressive){.labels = labels, .real = job_real_labels(job), .stride = 1};
+    w->epoch = tally_new(w);
+    w->recent = tally_new(w);
+    w->told = tally_new(w);
     w->trained = calloc(epochs, sizeof *w->trained);
     w->by = calloc(job->evaluate.by.count + 1, sizeof *w->by);
     if (w->epoch == NULL || w->recent == NULL || w->told == NULL || w->trained == NULL ||
         w->by == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the figures of training");
     for (; rc == 0 && w->by_count < job->evaluate.by.count; w->by_count += rc == 0)
-        rc = metric_by_open(&w->by[w->by_count], labels, VALUES, e);
+        rc = metric_by_open(&w->by[w->by_count], labels, w->real, VALUES, e);
     return rc;
 }
 
@@ -73,7 +77,7 @@ static void sum(const struct coord_progressive *w, struct metric_tally *to,
 
 static void clear(const struct coord_progressive *w, struct metric_tally *tally)
 {
-    memset(tally, 0, w->labels * sizeof *tally);
+    metric_tally_clear(tally, w->labels, w->real);
 }
 
 static bool figures(const struct coord_progressive *w, const struct metric_tally *tally,
@@ -81,7 +85,7 @@ static bool figures(const struct coord_progressive *w, const struct metric_tally
 {
     for (uint32_t l = 0; tally != NULL && l < w->labels; l++)
         metric_tally_figures(&tally[l], &out[l]);
-    return tally != NULL && out[0].examples > 0;
+    return tally != NULL && metric_most(out, w->labels) > 0;
 }
 
 /* ---- stored ---------------------------------------------------------------------------------- */
@@ -92,7 +96,7 @@ static void *record_of(const struct coord_job *j, uint32_t n, size_t *bytes)
     const struct metric_tally *tally = n == COORD_WINDOW_EPOCH ? w->epoch : w->window[n];
     if (tally == NULL)
         return NULL;
-    uint64_t examples = metric_tally_examples(&tally[0]);
+    uint64_t examples = metric_tally_most(tally, w->labels);
     if (examples == 0)
         return NULL;
     char *record = malloc(COORD_WINDOW_BYTES_MAX);
@@ -148,7 +152,7 @@ static bool record_take(struct coord_job *j, uint32_t n, const char *record, siz
             return false;
         w->stride = head.stride;
         if (w->window[n] == NULL)
-            w->window[n] = tally_new(w->labels);
+            w->window[n] = tally_new(w);
         tally = w->window[n];
     }
     return tally != NULL && metric_tally_take(tally, w->labels, head.examples, record + sizeof head,
@@ -201,6 +205,8 @@ static struct metric_by_part part_of(const struct wire_TASK_DONE *q, const char 
     part.told = (const void *)(part.head + q->by_count);
     part.task = (const void *)(part.told + q->values);
     part.entry = (const void *)(part.task + (size_t)q->values * q->tasks);
+    if (q->more)
+        part.more = (const void *)(part.entry + q->value_cells);
     return part;
 }
 
@@ -213,23 +219,38 @@ bool coord_progressive_told(struct coord_job *j, const struct wire_TASK_DONE *q,
     clear(w, w->told);
     w->part = part_of(q, entry + q->cells * sizeof(struct metric_tally_entry));
     w->load = w->part.entry + q->value_cells;
+    if (q->more)
+        w->load = w->part.more + (size_t)q->values * q->tasks;
+    w->examples = q->cells > 0 ? q->examples : 0;
     return q->by_count == w->by_count &&
            metric_tally_take(w->told, w->labels, q->examples, sums, entry, q->cells) &&
-           metric_by_part_ok(&w->part, w->labels, q->examples);
+           metric_by_part_ok(&w->part, w->labels, w->real, q->examples);
+}
+
+/* The sums of a label over all examples of the task in `told`. */
+static struct metric_by_task told_sums(const struct metric_tally *told, struct metric_by_more *more)
+{
+    struct metric is;
+    *more = (struct metric_by_more){.examples = metric_tally_examples(told)};
+    if (told->is_real) {
+        const struct metric_real real = metric_tally_real(told);
+        more->label = real.label;
+        return (struct metric_by_task){.loss = real.square, .predicted = real.predicted};
+    }
+    metric_tally_figures(told, &is);
+    return (struct metric_by_task){(double)told->loss / (double)METRIC_TALLY_ONE,
+                                   (double)told->predicted / (double)METRIC_TALLY_ONE,
+                                   is.positives};
 }
 
 void coord_progressive_by(struct coord_progressive *w, struct metric_by *by)
 {
     struct metric_by_task all[LIMIT_TASKS];
-    for (uint32_t l = 0; l < w->labels; l++) {
-        struct metric is;
-        metric_tally_figures(&w->told[l], &is);
-        all[l] = (struct metric_by_task){(double)w->told[l].loss / (double)METRIC_TALLY_ONE,
-                                         (double)w->told[l].predicted / (double)METRIC_TALLY_ONE,
-                                         is.positives};
-    }
+    struct metric_by_more more[LIMIT_TASKS];
+    for (uint32_t l = 0; l < w->labels; l++)
+        all[l] = told_sums(&w->told[l], &more[l]);
     for (uint32_t f = 0; f < w->by_count; f++)
-        metric_by_join(&by[f], &w->part, f, all, metric_tally_examples(&w->told[0]));
+        metric_by_join(&by[f], &w->part, f, all, more, w->examples);
 }
 
 void coord_progressive_finish(struct coord_progressive *w)
@@ -270,7 +291,7 @@ bool coord_progressive_count(struct coord_job *j, uint32_t task)
     if (!own)
         serial = (uint64_t)(t->epoch - 1) * t->tasks + task;
     SHOAL_ASSERT(task < t->tasks && t->epoch >= 1);
-    if (metric_tally_examples(&w->told[0]) == 0) /* a model without a loss has no scores */
+    if (metric_tally_most(w->told, w->labels) == 0) /* a model without a loss has no scores */
         return true;
     while (serial / w->stride >= COORD_WINDOWS_MAX)
         if (!windows_join(j))
@@ -278,7 +299,7 @@ bool coord_progressive_count(struct coord_job *j, uint32_t task)
     uint32_t n = (uint32_t)(serial / w->stride);
     w->serial = serial + 1;
     if (w->window[n] == NULL)
-        w->window[n] = tally_new(w->labels);
+        w->window[n] = tally_new(w);
     if (w->window[n] == NULL) {
         log_warn("no memory for the figures of training: a task is missing in them");
         return true;
@@ -322,7 +343,7 @@ static bool newest(const struct coord_progressive *w, uint32_t most, struct metr
         }
     for (uint32_t l = 0; all != NULL && l < w->labels; l++)
         metric_tally_total_figures(&all[l], &out[l]);
-    bool good = all != NULL && out[0].examples > 0;
+    bool good = all != NULL && metric_most(out, w->labels) > 0;
     free(all);
     return good;
 }

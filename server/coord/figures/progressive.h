@@ -56,7 +56,7 @@ struct coord_trained { /* as stored under "trained/N", for an epoch that is over
 };
 
 struct coord_progressive {
-    uint32_t labels;
+    uint32_t labels, real;                          /* real: bit l: label l is a number */
     uint64_t stride;                                /* tasks in a window */
     uint64_t serial;                                /* serial number of the task that is counted
                                                      * next */
@@ -65,6 +65,7 @@ struct coord_progressive {
                                                      * last scalars; one task */
     struct metric_by *by;                           /* owned (by_count): the whole job */
     uint32_t by_count;
+    uint64_t examples;             /* of the task in `told`; 0: its model has no loss */
     struct metric_by_part part;    /* borrowed from the message of the task in `told` */
     const void *load;              /* borrowed from it: the examples of each expert */
     struct coord_trained *trained; /* owned (epochs) */

@@ -105,6 +105,13 @@ static bool rate_known(const struct coord_job *j, double elapsed)
     return elapsed > 0 && (whole_epoch || elapsed >= SCALARS_NS * 1e-9 / 4);
 }
 
+static void trained_metric_add(struct scalars *s, const char *where, const struct metric *m)
+{
+    bool real = metric_is_real(m);
+    scalar_add(s, real ? m->rmse : m->auc, "%s/%s", where, real ? "rmse" : "auc");
+    scalar_add(s, m->calibration, "%s/calibration", where);
+}
+
 static void trained_add(struct coord_job *j, struct scalars *s)
 {
     const struct job *job = &j->spec;
@@ -112,11 +119,11 @@ static void trained_add(struct coord_job *j, struct scalars *s)
     if (!coord_progressive_recent(j->windows, of))
         return;
     metric_mean(of, job->model.task_weight, j->windows->labels, &mean);
-    scalar_add(s, mean.auc, "train/auc");
-    scalar_add(s, mean.calibration, "train/calibration");
+    trained_metric_add(s, "train", &mean);
     for (uint32_t t = 0; job->data.label_count > 1 && t < job->data.label_count; t++) {
-        scalar_add(s, of[t].auc, "train/%s/auc", job->data.label[t]);
-        scalar_add(s, of[t].calibration, "train/%s/calibration", job->data.label[t]);
+        char where[LIMIT_NAME + 8];
+        (void)snprintf(where, sizeof where, "train/%s", job->data.label[t]);
+        trained_metric_add(s, where, &of[t]);
     }
 }
 
@@ -127,7 +134,7 @@ static void recent_write(struct coord_job *j)
     SHOAL_ASSERT(p->reports > 0 && t->since_ns <= env_now_ns(j->fleet->env));
     double elapsed = (double)(env_now_ns(j->fleet->env) - t->since_ns) * 1e-9;
     struct scalars s = {.count = 0};
-    scalar_add(&s, p->weight > 0 ? p->loss / p->weight : NAN, "train/logloss");
+    scalar_add(&s, p->weight > 0 ? p->loss / p->weight : NAN, "train/%s", job_loss_name(&j->spec));
     trained_add(j, &s);
     scalar_add(&s, rate_known(j, elapsed) ? (double)p->examples / elapsed : NAN,
                "rate/examples_per_second");
@@ -306,6 +313,13 @@ int coord_trace_load(struct coord_job *j, struct err *e)
 
 static void metric_add(struct scalars *s, const char *where, const struct metric *m)
 {
+    if (metric_is_real(m)) {
+        scalar_add(s, m->rmse, "%s/rmse", where);
+        scalar_add(s, m->mae, "%s/mae", where);
+        scalar_add(s, m->r2, "%s/r2", where);
+        scalar_add(s, m->calibration, "%s/calibration", where);
+        return;
+    }
     scalar_add(s, m->auc, "%s/auc", where);
     scalar_add(s, m->logloss, "%s/logloss", where);
     scalar_add(s, m->ne, "%s/ne", where);

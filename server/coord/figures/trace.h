@@ -6,9 +6,11 @@
  *
  *     train/logloss train/auc train/calibration   with several labels the mean, and each label's
  *                                                 auc and calibration under train/LABEL/
+ *                                                 of numbers train/loss train/rmse
  *     train/skipped_steps                         precision fp16
  *     rate/examples_per_second staleness/p50 staleness/p99 norm/dense norm/rows lr/scale
  *     valid/auc valid/logloss valid/ne valid/calibration valid/ece [valid/gauc]
+ *                                                 (of a number rmse, mae, r2, calibration)
  *                                                 with several labels the means, and each label's
  *                                                 under valid/LABEL/; the same under test/ */
 #ifndef SERVER_COORD_FIGURES_TRACE_H

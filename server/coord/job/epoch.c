@@ -8,6 +8,7 @@
 #include "proto/job/bad_lines.h"
 #include "proto/metric/measure.h"
 #include "server/coord/core/phase.h"
+#include "server/coord/figures/figures.h"
 #include "server/coord/figures/guard.h"
 #include "server/coord/figures/judge.h"
 #include "server/coord/figures/progressive.h"
@@ -283,8 +284,8 @@ static bool epoch_close(struct coord_job *j)
     j->at.train_ns += coord_phase_trained_ns(j);
     j->epoch_ns = coord_now_ns(j);
     j->epoch_spent_ns = 0;
-    log_info("epoch %u: logloss %.6f, %.1f s", j->at.epoch, coord_losses_mean(&epoch->train),
-             epoch->seconds);
+    log_info("epoch %u: %s %.6f, %.1f s", j->at.epoch, job_loss_name(&j->spec),
+             coord_losses_mean(&epoch->train), epoch->seconds);
     return coord_progressive_epoch(j) && coord_grant_lanes_put(j) && coord_replay_note(j) &&
            coord_taken_learnt(j) && epoch_put(j);
 }
@@ -537,15 +538,15 @@ static void cut_made(struct coord_job *j, int status, const char *text, uint64_t
 
 static bool eval_valid_ended(struct coord_job *j, const struct measure *m)
 {
-    char name[COORD_JUDGE_NAME];
+    char name[COORD_JUDGE_NAME], text[COORD_FIGURES_TEXT];
     struct metric mean;
     SHOAL_ASSERT(j->at.phase == PHASE_EVAL && j->eval->split == WIRE_VALID);
     SHOAL_ASSERT(m->options.tasks >= 1 && m->options.tasks <= LIMIT_TASKS);
     if (!coord_judge_note(j, m, j->eval->bad_lines))
         return false;
     if (coord_judge_mean(j, j->valid->count, &mean))
-        log_info("%s: valid auc %.6f, logloss %.6f", coord_judge_name(j, j->valid->count, name),
-                 mean.auc, mean.logloss);
+        log_info("%s: valid %s", coord_judge_name(j, j->valid->count, name),
+                 coord_figures_text(&mean, text));
     bool keep = coord_judge_keeps(j), early = j->spec.train.early_stop.patience > 0;
     /* The report has the details of the evaluation whose tables the job ends with: the best one, or
      * without early stopping the last one. */
@@ -582,8 +583,8 @@ static bool step_eval(struct coord_job *j)
     memcpy(j->at.test, m->metric, sizeof m->metric);
     j->at.test_bad_lines = j->eval->bad_lines;
     metric_mean(m->metric, j->spec.model.task_weight, m->options.tasks, &mean);
-    log_info("test: auc %.6f, logloss %.6f over %" PRIu64 " examples", mean.auc, mean.logloss,
-             mean.examples);
+    char text[COORD_FIGURES_TEXT];
+    log_info("test: %s over %" PRIu64 " examples", coord_figures_text(&mean, text), mean.examples);
     bool good = details_put(j, WIRE_TEST, m);
     coord_eval_close(j->eval);
     return good && coord_epoch_resume(j, PHASE_DIGEST);

@@ -48,22 +48,24 @@ static struct json *curve_json(const struct coord_curve *c)
     return curve;
 }
 
-/* AUC of examples before they were learnt, window by window. */
+/* AUC, or of numbers the RMSE, of examples before they were learnt, window by window. */
 static struct json *auc_json(const struct coord_job *j)
 {
     struct json *curve = json_new_object(), *examples = json_new_array(), *auc = json_new_array();
     struct metric of[LIMIT_TASKS], mean;
     double seen = 0;
+    bool real = false;
     for (uint32_t n = 0; j->parsed && n < COORD_WINDOWS_MAX; n++) {
         if (!coord_progressive_figures(j->windows, n, of))
             continue;
         metric_mean(of, j->spec.model.task_weight, j->windows->labels, &mean);
-        seen += (double)of[0].examples;
+        seen += (double)metric_most(of, j->windows->labels);
         json_append_number(examples, seen);
-        json_append_number(auc, mean.auc);
+        json_append_number(auc, metric_is_real(&mean) ? mean.rmse : mean.auc);
+        real |= metric_is_real(&mean);
     }
     json_set(curve, "examples", examples);
-    json_set(curve, "auc", auc);
+    json_set(curve, real ? "rmse" : "auc", auc);
     return curve;
 }
 

@@ -6,7 +6,8 @@
  * and no picture delays an order. A load that is not known yet is 0.
  *
  *     {"status": coord_picture_status of the newest job that runs, "now", "version",
- *      "curve": {"examples", "logloss", "rate"}, "auc": {"examples", "auc"}   lists of one length
+ *      "curve": {"examples", "logloss", "rate"}: lists of one length,
+ *      "auc": {"examples", "auc" or "rmse"}: likewise,
  *      "map": {"tablets", "cell", "shards": [{"shard", "tablets", "load", "cells"}],
  *              "hottest": {"shard", "share"} of the hottest tablet; absent without a load},
  *      "jobs": the last PICTURE_JOBS lines of `shoal jobs`, oldest first}

@@ -26,6 +26,7 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,9 +43,22 @@ static struct json *figures_json(const struct metric *metric, const struct job *
     struct json *j = json_new_object();
     struct metric mean;
     metric_mean(metric, job->model.task_weight, MAX(job->data.label_count, 1), &mean);
+    if (metric_is_real(&mean)) {
+        json_set_number(j, "rmse", mean.rmse);
+        json_set_number(j, "mae", mean.mae);
+        return j;
+    }
     json_set_number(j, "auc", mean.auc);
     json_set_number(j, "logloss", mean.logloss);
     return j;
+}
+
+/* The mean loss of training: "train_logloss", or "train_loss". */
+static void train_loss_set(struct json *to, const struct coord_job *j, double loss)
+{
+    char key[24];
+    (void)snprintf(key, sizeof key, "train_%s", job_loss_name(&j->spec));
+    json_set_number(to, key, loss);
 }
 
 static void train_tasks_set(struct json *item, const struct coord_job *j,
@@ -54,7 +68,7 @@ static void train_tasks_set(struct json *item, const struct coord_job *j,
     for (uint32_t t = 0; t < j->spec.data.label_count; t++) {
         struct json *task = json_new_object();
         json_set_string(task, "label", j->spec.data.label[t]);
-        json_set_number(task, "train_logloss", coord_losses_mean_of(l, t));
+        train_loss_set(task, j, coord_losses_mean_of(l, t));
         json_append(list, task);
     }
     json_set(item, "tasks", list);
@@ -81,14 +95,14 @@ static struct json *epochs_json(const struct coord_job *j)
             continue; /* its training did not end */
         struct json *item = json_new_object();
         json_set_int(item, "epoch", n);
-        json_set_number(item, "train_logloss", coord_losses_mean(&e->train));
+        train_loss_set(item, j, coord_losses_mean(&e->train));
         const struct coord_evaluation *v = coord_judge_of_epoch(j, n);
         if (v == NULL)
             json_set_null(item, "valid");
         else
             json_set(item, "valid", figures_json(v->of, &j->spec, epochs_told(j) > EPOCHS_WHOLE));
         const struct coord_trained *trained = &j->windows->trained[coord_epoch_slot(j, n)];
-        if (trained->of[0].examples > 0)
+        if (metric_most(trained->of, j->windows->labels) > 0)
             json_set(item, "train",
                      figures_json(trained->of, &j->spec, epochs_told(j) > EPOCHS_WHOLE));
         json_set_number(item, "seconds", e->seconds);
@@ -105,7 +119,7 @@ static struct json *evaluations_json(const struct coord_job *j)
     struct json *list = json_new_array();
     for (uint32_t n = 1; n <= j->valid->count; n++) {
         const struct coord_evaluation *v = &j->valid->item[n - 1];
-        if (v->of[0].examples == 0)
+        if (metric_most(v->of, j->windows->labels) == 0)
             continue;
         struct json *item = figures_json(v->of, &j->spec, j->valid->count > EPOCHS_WHOLE);
         json_set_int(item, "epoch", v->epoch);
@@ -140,7 +154,7 @@ static void train_set(struct json *to, const struct coord_job *j)
         if (!coord_progressive_figures(j->windows, n, of))
             continue;
         struct json *item = figures_json(of, &j->spec, false);
-        seen += of[0].examples;
+        seen += metric_most(of, j->windows->labels);
         json_set_int(item, "batch",
                      (int64_t)coord_progressive_end(j, n, coord_judge_batches(j), &epoch));
         json_set_int(item, "epoch", epoch);
@@ -170,20 +184,21 @@ static double per(double sum, uint64_t count)
     return count > 0 ? sum / (double)count : (double)NAN;
 }
 
-static void point_append(struct json *list, const struct coord_point *p, uint32_t labels)
+static void point_append(struct json *list, const struct coord_point *p, const struct job *job)
 {
+    uint32_t labels = job->data.label_count;
     struct json *item = json_new_object();
     SHOAL_ASSERT(p->reports > 0 && labels <= LIMIT_TASKS);
     json_set_int(item, "epoch", p->epoch);
     json_set_int(item, "examples", (int64_t)p->seen);
     json_set_number(item, "seconds", p->seconds);
-    json_set_number(item, "logloss", p->weight > 0 ? p->loss / p->weight : (double)NAN);
+    json_set_number(item, job_loss_name(job), p->weight > 0 ? p->loss / p->weight : (double)NAN);
     json_set_number(item, "dense_norm", per(p->dense_norm, p->measured));
     json_set_number(item, "row_norm", per(p->row_norm, p->measured));
     json_set_number(item, "staleness", per(p->staleness, p->pulls));
     json_set_number(item, "lr_scale", p->lr_scale);
     json_set_int(item, "skipped_steps", (int64_t)p->skipped);
-    if (labels > 1) { /* the logloss of each label, in the order of data.label */
+    if (labels > 1) { /* the loss of each label, in the order of data.label */
         struct json *tasks = json_new_array();
         for (uint32_t t = 0; t < labels; t++)
             json_append_number(tasks, p->weight > 0 ? p->loss_task[t] / p->weight : (double)NAN);
@@ -198,9 +213,9 @@ static struct json *training_json(const struct coord_job *j)
     SHOAL_ASSERT(c->count <= COORD_CURVE_MAX);
     struct json *list = json_new_array();
     for (uint32_t i = 0; i < c->count; i++)
-        point_append(list, &c->point[i], j->spec.data.label_count);
+        point_append(list, &c->point[i], &j->spec);
     if (c->open.reports > 0)
-        point_append(list, &c->open, j->spec.data.label_count);
+        point_append(list, &c->open, &j->spec);
     return list;
 }
 
@@ -353,7 +368,7 @@ static void evaluation_set(struct json *to, const char *key, const struct coord_
                            const struct metric *metric, uint32_t split)
 {
     SHOAL_ASSERT(split == WIRE_VALID || split == WIRE_TEST);
-    if (metric[0].examples == 0)
+    if (metric_most(metric, MAX(j->spec.data.label_count, 1)) == 0)
         json_set_null(to, key);
     else
         json_set(to, key, measure_json_report(metric, &j->spec, j->details[split], true));

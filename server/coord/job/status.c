@@ -181,7 +181,7 @@ double coord_status_rate(const struct coord_job *j)
 static struct json *days_json(const struct coord_job *j)
 {
     enum { DAYS_TOLD = 16 };
-    static const char *const figure[] = {"auc", "logloss", "calibration"};
+    static const char *const figure[] = {"auc", "logloss", "rmse", "mae", "calibration"};
     struct json *days = json_new_object(), *last = json_new_array();
     size_t count = json_count(j->replay->days);
     for (size_t i = SAT_SUB(count, DAYS_TOLD); i < count; i++) {
@@ -190,7 +190,8 @@ static struct json *days_json(const struct coord_job *j)
         json_set_string(told, "from", json_as_string(json_get(day, "from"), ""));
         json_set_int(told, "examples", json_as_int(json_get(day, "examples"), 0));
         for (size_t k = 0; k < sizeof figure / sizeof figure[0]; k++)
-            json_set_number(figures, figure[k], json_as_number(json_get(of, figure[k]), NAN));
+            if (json_get(of, figure[k]) != NULL)
+                json_set_number(figures, figure[k], json_as_number(json_get(of, figure[k]), NAN));
         json_set(told, "figures", figures);
         json_append(last, told);
     }
@@ -282,14 +283,22 @@ struct json *coord_status_json(struct coord_job *j)
         json_set_int(s, "drawn", (int64_t)drawn_lines(j));
     json_set_number(s, "rate", rate);
     json_set_number(s, "loss", coord_losses_mean(&sum));
+    json_set_string(s, "loss_name", job_loss_name(&j->spec));
     struct metric of[LIMIT_TASKS], now;
     if (j->parsed && coord_progressive_newest(j->windows, of)) {
         metric_mean(of, j->spec.model.task_weight, j->windows->labels, &now);
-        json_set_number(s, "train_auc", now.auc);
+        if (metric_is_real(&now))
+            json_set_number(s, "train_rmse", now.rmse);
+        else
+            json_set_number(s, "train_auc", now.auc);
         json_set_number(s, "train_calibration", now.calibration);
     }
-    if (j->valid->count > 0 && coord_judge_mean(j, j->valid->count, &now))
-        json_set_number(s, "valid_auc", now.auc);
+    if (j->valid->count > 0 && coord_judge_mean(j, j->valid->count, &now)) {
+        if (metric_is_real(&now))
+            json_set_number(s, "valid_rmse", now.rmse);
+        else
+            json_set_number(s, "valid_auc", now.auc);
+    }
     json_set_number(s, "eta_seconds", eta_seconds(j, rate));
     json_set_number(s, "stands_seconds", (double)coord_stall_ns(j) * 1e-9);
     json_set_int(s, "restarts", j->at.restarts);

@@ -90,7 +90,7 @@ static int differs(const char *key, uint64_t was, uint64_t is, struct err *e)
 static int kept_check(const struct job *was, const struct coord_progress *at, struct err *e)
 {
     double more = at->kept_value - at->best_value;
-    if (was->train.early_stop.metric == METRIC_LOGLOSS)
+    if (job_metric_falls(was->train.early_stop.metric))
         more = -more;
     if (at->kept == 0 || at->best == 0 || more <= was->train.early_stop.min_delta)
         return 0;
@@ -114,8 +114,6 @@ static int number_kept(const char *key, double was, double is, struct err *e)
  * does not continue. */
 static int limits_compare(const struct job *was, const struct job *is, struct err *e)
 {
-    static const char *const metrics[] = {
-        [METRIC_AUC] = "auc", [METRIC_LOGLOSS] = "logloss", [METRIC_GAUC] = "gauc"};
     int rc = number_kept("train.epochs", was->train.epochs, is->train.epochs, e);
     if (rc == 0)
         rc = number_kept("train.max_minutes", was->train.max_minutes, is->train.max_minutes, e);
@@ -132,7 +130,8 @@ static int limits_compare(const struct job *was, const struct job *is, struct er
         rc = err_set(e, SHOAL_E_CONFIG,
                      "train.early_stop.metric is %s, and the checkpoint is of the end of a job "
                      "with %s: it is over; --start-from begins another one with its tables",
-                     metrics[is->train.early_stop.metric], metrics[was->train.early_stop.metric]);
+                     job_metric_name(is->train.early_stop.metric),
+                     job_metric_name(was->train.early_stop.metric));
     return rc;
 }
 

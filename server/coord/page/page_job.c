@@ -89,13 +89,23 @@ static void checkpoint_tile(const struct json *s, FILE *out)
     tile_end(out, more);
 }
 
+/* The loss of all labels together. */
+static const char *loss_title(const struct json *s)
+{
+    bool all_clicks = strcmp(json_as_string(json_get(s, "loss_name"), "logloss"), "logloss") == 0;
+    return all_clicks ? "Logloss" : "Loss";
+}
+
 static void curves_write(const struct json *figures, FILE *out)
 {
+    bool real = json_get(figures, "auc.rmse") != NULL;
     const struct json *x = json_get(figures, "curve.examples");
     const struct page_curve curve[] = {
-        {"Logloss", "c1", x, json_get(figures, "curve.logloss"), number_figure, false, 1e-3},
-        {"AUC before learning", "c3", json_get(figures, "auc.examples"),
-         json_get(figures, "auc.auc"), number_figure, false, 1e-3},
+        {loss_title(json_get(figures, "status")), "c1", x, json_get(figures, "curve.logloss"),
+         number_figure, false, 1e-3},
+        {real ? "RMSE before learning" : "AUC before learning", "c3",
+         json_get(figures, "auc.examples"), json_get(figures, real ? "auc.rmse" : "auc.auc"),
+         number_figure, false, 1e-3},
         {"Examples / s", "c2", x, json_get(figures, "curve.rate"), number_short, true, 1},
     };
     fputs("<div class=\"curves\">", out);
@@ -130,6 +140,17 @@ static const char *state_kind(const struct json *s)
     return json_absent(json_get(s, "waiting")) ? "" : " bad";
 }
 
+/* AUC, or the RMSE of a job whose labels are numbers. */
+static void quality_tiles(const struct json *s, FILE *out)
+{
+    bool real = json_get(s, "train_rmse") != NULL || json_get(s, "valid_rmse") != NULL;
+    double train = html_at(s, real ? "train_rmse" : "train_auc"),
+           valid = html_at(s, real ? "valid_rmse" : "valid_auc");
+    tile(out, real ? "RMSE" : "AUC", train, number_figure, "before learning, newest");
+    if (isfinite(valid))
+        tile(out, real ? "RMSE, valid" : "AUC, valid", valid, number_figure, "the last evaluation");
+}
+
 void page_job(const struct json *figures, FILE *out)
 {
     const struct json *s = json_get(figures, "status");
@@ -145,10 +166,8 @@ void page_job(const struct json *figures, FILE *out)
     fputs("</span></h2><div class=\"tiles\">", out);
     epoch_tile(s, out);
     rate_tile(s, out);
-    tile(out, "Logloss", html_at(s, "loss"), number_figure, "of the epoch, in training");
-    tile(out, "AUC", html_at(s, "train_auc"), number_figure, "before learning, newest");
-    if (isfinite(html_at(s, "valid_auc")))
-        tile(out, "AUC, valid", html_at(s, "valid_auc"), number_figure, "the last evaluation");
+    tile(out, loss_title(s), html_at(s, "loss"), number_figure, "of the epoch, in training");
+    quality_tiles(s, out);
     tile(out, "Calibration", html_at(s, "train_calibration"), number_figure,
          "mean prediction / mean label");
     staleness_tile(s, out);
@@ -214,11 +233,12 @@ static void date_write(const struct json *line, const char *name, FILE *out)
     page_text(out, text);
 }
 
-/* The newest AUC, and of which examples it is. */
+/* The newest AUC, or RMSE, and of which examples it is. */
 static void auc_write(const struct json *line, FILE *out)
 {
-    static const char *const of[][2] = {
-        {"test_auc", "test"}, {"valid_auc", "valid"}, {"train_auc", "train"}};
+    static const char *const of[][2] = {{"test_auc", "test"},   {"test_rmse", "RMSE test"},
+                                        {"valid_auc", "valid"}, {"valid_rmse", "RMSE valid"},
+                                        {"train_auc", "train"}, {"train_rmse", "RMSE train"}};
     char text[NUMBER_TEXT];
     fputs("<td>", out);
     for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {

@@ -6,6 +6,7 @@
 #include "proto/base/text.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -202,6 +203,15 @@ uint64_t coord_eval_task_number(const struct coord_eval *v, uint32_t index)
 
 /* ---- results --------------------------------------------------------------------------------- */
 
+/* True when a label and its score can be: a missing label is one of several. */
+static bool pair_ok(const struct measure_options *o, uint32_t task, float score, float label)
+{
+    bool real = o->real >> task & 1, missing = isnan(label) && o->tasks > 1;
+    if (real)
+        return isfinite(score) && (missing || isfinite(label));
+    return score >= 0.0f && score <= 1.0f && (missing || label == 0.0f || label == 1.0f);
+}
+
 static int result_check(const struct coord_eval *v, const struct coord_eval_task *task,
                         const struct wire_EVAL_DONE *q, const float *score, struct err *e)
 {
@@ -219,7 +229,7 @@ static int result_check(const struct coord_eval *v, const struct coord_eval_task
     size_t count = (size_t)q->examples * q->tasks;
     const float *label = score + count;
     for (size_t i = 0; i < count; i++)
-        if (!(score[i] >= 0.0f && score[i] <= 1.0f) || !(label[i] == 0.0f || label[i] == 1.0f))
+        if (!pair_ok(o, (uint32_t)(i % q->tasks), score[i], label[i]))
             return err_set(e, SHOAL_E_DATA,
                            "evaluation: example %zu of the rows from %" PRIu64
                            " has score %g and label %g: the model has diverged",

@@ -82,7 +82,7 @@ uint64_t coord_eval_task_number(const struct coord_eval *v, uint32_t index);
 /* Takes (copies) a result, q with its two frames as checked by wire_decode. Returns 0 also for a
  * repeated result or one of another evaluation; MALFORMED: the task was never leased, has more
  * examples than rows, or other labels and fields than the job; DATA: scores that are not
- * probabilities, or labels other than 0 and 1; NOMEM. */
+ * probabilities, or labels other than 0 and 1, except where the label is a number; NOMEM. */
 int coord_eval_done(struct coord_eval *v, const struct wire_EVAL_DONE *q, const void *scores,
                     const void *context, struct err *e);
 bool coord_eval_complete(const struct coord_eval *v);

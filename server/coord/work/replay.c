@@ -27,7 +27,7 @@ int coord_replay_open(struct coord_replay *r, const struct job *job, struct err 
 {
     uint32_t labels = MAX(job->data.label_count, 1);
     int rc = 0;
-    *r = (struct coord_replay){.labels = labels};
+    *r = (struct coord_replay){.labels = labels, .real = job_real_labels(job)};
     if (!job->replay.on)
         return 0;
     r->by = calloc(job->evaluate.by.count + 1, sizeof *r->by);
@@ -35,8 +35,9 @@ int coord_replay_open(struct coord_replay *r, const struct job *job, struct err 
     r->days = json_new_array();
     if (r->by == NULL || r->day == NULL || r->days == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the figures of days");
+    metric_tally_clear(r->day, labels, r->real);
     for (; rc == 0 && r->by_count < job->evaluate.by.count; r->by_count += rc == 0)
-        rc = metric_by_open(&r->by[r->by_count], labels, BY_VALUES, e);
+        rc = metric_by_open(&r->by[r->by_count], labels, r->real, BY_VALUES, e);
     return rc;
 }
 
@@ -367,8 +368,9 @@ static struct json *figures_json(const struct coord_job *j, const struct metric_
     json_set_int(item, "rows", (int64_t)rows);
     for (uint32_t l = 0; tally != NULL && l < j->replay->labels; l++)
         metric_tally_figures(&tally[l], &of[l]);
-    json_set_int(item, "examples", tally != NULL ? (int64_t)of[0].examples : 0);
-    if (tally != NULL && of[0].examples > 0)
+    uint64_t examples = tally != NULL ? metric_most(of, j->replay->labels) : 0;
+    json_set_int(item, "examples", (int64_t)examples);
+    if (examples > 0)
         json_set(item, "figures", measure_json_report(of, &j->spec, by, false));
     else
         json_set_null(item, "figures");
@@ -394,7 +396,7 @@ static struct json *day_close(struct coord_job *j, uint32_t first, uint32_t next
     struct json *day = figures_json(j, r->day, by, day_of(j, first), rows);
     json_free(by);
     json_set(day, "hours", hours);
-    memset(r->day, 0, r->labels * sizeof *r->day);
+    metric_tally_clear(r->day, r->labels, r->real);
     for (uint32_t f = 0; f < r->by_count; f++)
         metric_by_clear(&r->by[f]);
     return day;

@@ -50,7 +50,7 @@ _Static_assert(sizeof(struct coord_replay_record) == 32, "coord_replay_record is
 #define COORD_DAYS_BYTES (8u << 20) /* bytes of days' figures; later days are told in short */
 
 struct coord_replay {
-    uint32_t labels;
+    uint32_t labels, real;      /* real: bit l: label l is a number */
     struct wire_window *window; /* owned: windows of the input, as workers reported them */
     uint32_t windows;
     struct coord_segment *segment; /* owned (windows): the windows that are trained */

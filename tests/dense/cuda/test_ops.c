@@ -431,19 +431,21 @@ END_TEST
 static void run_loss(struct bench *b)
 {
     uint32_t n = draw_size(b), tasks = 1 + (uint32_t)rng_below(&b->g, 3);
+    const struct loss_spec spec = {
+        .kind = {(enum loss_kind)rng_below(&b->g, 3), LOSS_MSE, LOSS_HUBER}, .delta = 0.5};
     float not_a_number = NAN, large[2] = {1000.0f, -1000.0f};
     float *logit = drawn(b, n * tasks), *label = drawn(b, n * tasks), *weight = drawn(b, n),
           *factor = drawn(b, tasks), *scores = drawn(b, n * tasks), *dlogit = drawn(b, n * tasks);
     double *loss = dense_up(&b->d, NULL, tasks * sizeof *loss);
     b->d.k->upload(b->d.s, logit, large, n * tasks > 1 ? sizeof large : sizeof *large);
-    b->d.k->loss_logistic(b->d.s, n, NULL, tasks, logit, -0.25f, label, n % 2 ? weight : NULL,
-                          factor, loss, scores, dlogit);
+    b->d.k->upload(b->d.s, label + n * tasks / 2, &not_a_number, sizeof not_a_number);
+    b->d.k->loss(b->d.s, n, NULL, tasks, &spec, logit, -0.25f, label, n % 2 ? weight : NULL, factor,
+                 loss, scores, dlogit);
     keep_double(b, loss, tasks);
     keep(b, scores, n * tasks);
     keep(b, dlogit, n * tasks);
     b->d.k->upload(b->d.s, logit + n * tasks - 1, &not_a_number, sizeof not_a_number);
-    b->d.k->loss_logistic(b->d.s, n, NULL, tasks, logit, 0.0f, label, NULL, factor, loss, NULL,
-                          NULL);
+    b->d.k->loss(b->d.s, n, NULL, tasks, &spec, logit, 0.0f, label, NULL, factor, loss, NULL, NULL);
     keep_double(b, loss, tasks);
 }
 

@@ -1,13 +1,13 @@
-/* test_loss.c: logistic loss: values, gradient, weights, tasks, extreme logits; and operations on
+/* test_loss.c: losses: values, gradient, weights, tasks, extreme logits; and operations on
  * whole gradients. */
 #include "tests/lib/dense_check.h"
 
 #include <string.h>
 
 /* Runs the kernel on host arrays: (count, tasks); weight, scores, dlogit may be NULL. */
-static void logistic(uint32_t count, uint32_t tasks, const float *logit, float offset,
-                     const float *label, const float *weight, const float *factor, double *loss,
-                     float *scores, float *dlogit)
+static void losses(const struct loss_spec *spec, uint32_t count, uint32_t tasks, const float *logit,
+                   float offset, const float *label, const float *weight, const float *factor,
+                   double *loss, float *scores, float *dlogit)
 {
     struct dense_device d;
     size_t bytes = (size_t)count * tasks * sizeof(float);
@@ -15,16 +15,24 @@ static void logistic(uint32_t count, uint32_t tasks, const float *logit, float o
     float *scores_there = scores != NULL ? dense_up(&d, NULL, bytes) : NULL,
           *dlogit_there = dlogit != NULL ? dense_up(&d, NULL, bytes) : NULL;
     double *loss_there = dense_up(&d, loss, tasks * sizeof *loss);
-    d.k->loss_logistic(
-        d.s, count, NULL, tasks, dense_up(&d, logit, bytes), offset, dense_up(&d, label, bytes),
-        weight != NULL ? dense_up(&d, weight, count * sizeof *weight) : NULL,
-        dense_up(&d, factor, tasks * sizeof *factor), loss_there, scores_there, dlogit_there);
+    d.k->loss(d.s, count, NULL, tasks, spec, dense_up(&d, logit, bytes), offset,
+              dense_up(&d, label, bytes),
+              weight != NULL ? dense_up(&d, weight, count * sizeof *weight) : NULL,
+              dense_up(&d, factor, tasks * sizeof *factor), loss_there, scores_there, dlogit_there);
     dense_down(&d, loss_there, loss, tasks * sizeof *loss);
     if (scores != NULL)
         dense_down(&d, scores_there, scores, bytes);
     if (dlogit != NULL)
         dense_down(&d, dlogit_there, dlogit, bytes);
     dense_device_close(&d);
+}
+
+static void logistic(uint32_t count, uint32_t tasks, const float *logit, float offset,
+                     const float *label, const float *weight, const float *factor, double *loss,
+                     float *scores, float *dlogit)
+{
+    static const struct loss_spec spec;
+    losses(&spec, count, tasks, logit, offset, label, weight, factor, loss, scores, dlogit);
 }
 
 static double one(float logit, float label, float *score, float *dlogit)
@@ -101,6 +109,57 @@ START_TEST(loss_weighs_examples_and_keeps_tasks_apart)
     }
     for (uint32_t t = 0; t < TASKS; t++)
         ck_assert_double_eq_tol(loss[t], expected[t], 1e-8);
+}
+END_TEST
+
+static double number_loss(enum loss_kind kind, double delta, double z, double y)
+{
+    double error = fabs(z - y);
+    if (kind == LOSS_MSE)
+        return error * error;
+    return error <= delta ? error * error / 2 : delta * (error - delta / 2);
+}
+
+/* The score is the number itself, and dlogit the slope of the loss, here by finite differences. */
+START_TEST(loss_of_a_number_and_its_slope)
+{
+    struct loss_spec spec = {.kind = {_i == 0 ? LOSS_MSE : LOSS_HUBER}, .delta = 1.5};
+    const double h = 1e-5;
+    for (float z = -5.0f; z <= 5.0f; z += 0.31f)
+        for (float y = -2.0f; y <= 200.0f; y = 3 * y + 7) {
+            float score, dlogit, factor = 0.5f, weight = 3.0f;
+            double sum = 0, x = (double)z, of = (double)y;
+            losses(&spec, 1, 1, &z, 0.0f, &y, &weight, &factor, &sum, &score, &dlogit);
+            double loss = number_loss(spec.kind[0], spec.delta, x, of),
+                   slope = (number_loss(spec.kind[0], spec.delta, x + h, of) -
+                            number_loss(spec.kind[0], spec.delta, x - h, of)) /
+                           (2 * h);
+            ck_assert_double_eq_tol(sum, 3 * loss, 1e-9 * (1 + loss));
+            ck_assert_float_eq(score, z);
+            ck_assert_double_eq_tol((double)dlogit, 1.5 * slope, 1e-4 * (1 + fabs(slope)));
+        }
+}
+END_TEST
+
+/* Neither the loss nor the gradient knows of a row without the label; its score is there. */
+START_TEST(loss_leaves_out_labels_that_are_missing)
+{
+    const struct loss_spec spec = {.kind = {LOSS_LOGLOSS, LOSS_MSE}, .delta = 1};
+    float logit[6] = {0.5f, 2.0f, -1.0f, 3.0f, 0.25f, 4.0f}, label[6] = {1, NAN, NAN, 2.5f, 0, NAN},
+          factor[2] = {1, 1}, scores[6], dlogit[6];
+    double sum[2] = {0}, alone[2] = {0};
+    losses(&spec, 3, 2, logit, 0.0f, label, NULL, factor, sum, scores, dlogit);
+    alone[0] = one(0.5f, 1, NULL, NULL) + one(0.25f, 0, NULL, NULL);
+    alone[1] = 0.25;
+    ck_assert_double_eq_tol(sum[0], alone[0], 1e-12);
+    ck_assert_double_eq_tol(sum[1], alone[1], 1e-12);
+    ck_assert(dlogit[1] == 0.0f && dlogit[2] == 0.0f && dlogit[5] == 0.0f);
+    ck_assert(dlogit[0] < 0.0f && dlogit[3] == 1.0f && dlogit[4] > 0.0f);
+    ck_assert_float_eq(scores[1], 2.0f);
+    ck_assert_float_eq(scores[5], 4.0f);
+    logit[1] = NAN; /* is shown though the label is missing */
+    losses(&spec, 3, 2, logit, 0.0f, label, NULL, factor, sum, NULL, NULL);
+    ck_assert_double_nan(sum[1]);
 }
 END_TEST
 
@@ -216,6 +275,8 @@ int main(void)
     tcase_add_test(t, loss_shows_what_is_not_a_number);
     tcase_add_test(t, loss_adds_up_over_examples);
     tcase_add_test(t, loss_weighs_examples_and_keeps_tasks_apart);
+    tcase_add_loop_test(t, loss_of_a_number_and_its_slope, 0, 2);
+    tcase_add_test(t, loss_leaves_out_labels_that_are_missing);
     tcase_add_test(t, scale_multiplies_and_by_0_does_not_read);
     tcase_add_test(t, add_keeps_to_its_columns);
     tcase_add_test(t, clip_scales_to_the_limit_and_no_further);

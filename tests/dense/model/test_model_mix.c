@@ -74,6 +74,87 @@ START_TEST(gradient_is_that_of_the_loss)
 }
 END_TEST
 
+/* Labels of several kinds, a third of them missing. */
+static void numbers_draw(struct dense_case *c)
+{
+    struct rng r = rng_of(8, 1, 2);
+    for (uint32_t i = 0; i < c->in.examples; i++)
+        for (uint32_t t = 0; t < c->plan.tasks; t++) {
+            float *at = &c->label[i * c->plan.tasks + t];
+            if (c->job.model.loss[t] != LOSS_LOGLOSS)
+                *at = 4 * rng_float(&r) - 1;
+            if (c->plan.tasks > 1 && rng_below(&r, 3) == 0)
+                *at = NAN;
+        }
+}
+
+START_TEST(gradient_of_numbers_and_missing_labels_is_that_of_the_loss)
+{
+    static const enum loss_kind loss[][3] = {{LOSS_LOGLOSS, LOSS_MSE, LOSS_HUBER},
+                                             {LOSS_LOGLOSS, LOSS_LOGLOSS, LOSS_LOGLOSS},
+                                             {LOSS_HUBER, LOSS_MSE, LOSS_LOGLOSS}};
+    static const enum model_kind kind[] = {MODEL_MMOE, MODEL_PLE, MODEL_DEEPFM};
+    for (int k = 0; k < 3; k++) {
+        struct dense_case c;
+        mix_case(&c, kind[k], k < 2 ? 3 : 1, 0);
+        memcpy(c.job.model.loss, loss[_i], sizeof loss[_i]);
+        c.job.model.huber_delta = 0.75;
+        c.job.model.norm = k == 1 ? NORM_BATCH : NORM_NONE;
+        c.weighted = _i != 1;
+        for (uint32_t t = 0; t < 3; t++)
+            c.job.model.task_weight[t] = 0.5 + t;
+        dense_case_batch(&c, 12, 9, true);
+        numbers_draw(&c);
+        dense_double_check(&c, 2e-5);
+        dense_double_check_predict(&c, 2e-5);
+        dense_case_free(&c);
+    }
+}
+END_TEST
+
+/* A row without the label weighs nothing for the task: the same bits as with a weight of 0. */
+START_TEST(missing_label_is_a_weight_of_0)
+{
+    struct dense_case missing, weightless;
+    struct dense_case *both[] = {&missing, &weightless};
+    for (int k = 0; k < 2; k++) {
+        struct dense_case *c = both[k];
+        mix_case(c, _i == 0 ? MODEL_MMOE : MODEL_PLE, 2, 0);
+        c->job.model.task_weight[1] = 0;
+        c->weighted = true;
+        dense_case_batch(c, 12, 9, true);
+        for (uint32_t i = 0; i < 12; i++) {
+            c->weight[i] = k == 1 && i % 3 == 0 ? 0.0f : 1.0f;
+            if (k == 0 && i % 3 == 0)
+                c->label[i * 2] = NAN;
+        }
+        dense_case_train(c, DENSE_BATCH);
+    }
+    size_t dense = model_dense_floats(missing.model), rows = dense_case_row(&missing, 9, NULL);
+    for (size_t i = 0; i < dense; i++) /* 0 is -0 */
+        ck_assert_float_eq(missing.out.dense_gradients[i], weightless.out.dense_gradients[i]);
+    for (size_t i = 0; i < rows; i++)
+        ck_assert_float_eq(missing.out.row_gradients[i], weightless.out.row_gradients[i]);
+    ck_assert_double_eq_tol(missing.out.loss_task[0] / 12, weightless.out.loss_task[0] / 8, 1e-12);
+    dense_case_free(&missing);
+    dense_case_free(&weightless);
+}
+END_TEST
+
+/* A batch in which no row has the label teaches its tower nothing. */
+START_TEST(label_that_no_row_has_gives_no_gradient)
+{
+    struct dense_case c;
+    mix_case(&c, MODEL_MMOE, 2, 0);
+    dense_case_batch(&c, 12, 9, false);
+    for (uint32_t i = 0; i < 12; i++)
+        c.label[i * 2 + 1] = NAN;
+    dense_double_check(&c, 1e-5);
+    ck_assert_double_eq(c.out.loss_task[1], 0);
+    dense_case_free(&c);
+}
+END_TEST
+
 START_TEST(gradient_holds_over_several_ranges)
 {
     for (int i = 0; i < 4; i++) {
@@ -695,6 +776,9 @@ int main(void)
     Suite *s = suite_create("model_mix");
     TCase *t = tcase_create("model_mix");
     tcase_set_timeout(t, 60);
+    tcase_add_loop_test(t, gradient_of_numbers_and_missing_labels_is_that_of_the_loss, 0, 3);
+    tcase_add_loop_test(t, missing_label_is_a_weight_of_0, 0, 2);
+    tcase_add_test(t, label_that_no_row_has_gives_no_gradient);
     tcase_add_loop_test(t, gradient_is_that_of_the_loss, 0, sizeof cases / sizeof cases[0]);
     tcase_add_test(t, gradient_holds_over_several_ranges);
     tcase_add_test(t, gradient_check_notices_a_gate_that_lets_another_through);

@@ -3,6 +3,7 @@
 #include "server/coord/work/eval.h"
 
 #include <check.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -384,6 +385,45 @@ START_TEST(coord_eval_files_fewer_than_workers_are_anybodys)
 }
 END_TEST
 
+/* Scores and labels of numbers, and labels that are missing. */
+START_TEST(coord_eval_takes_numbers_and_missing_labels)
+{
+    struct coord_eval v;
+    struct err e;
+    const struct {
+        float score, label;
+        enum loss_kind loss;
+        uint32_t labels;
+        int rc;
+    } c[] = {{-3.5f, 700, LOSS_MSE, 1, 0},
+             {-3.5f, 700, LOSS_LOGLOSS, 1, SHOAL_E_DATA},
+             {0.5f, 2, LOSS_LOGLOSS, 1, SHOAL_E_DATA},
+             {0.5f, NAN, LOSS_LOGLOSS, 1, SHOAL_E_DATA},
+             {0.5f, NAN, LOSS_MSE, 1, SHOAL_E_DATA},
+             {0.5f, NAN, LOSS_LOGLOSS, 2, 0},
+             {0.5f, NAN, LOSS_HUBER, 2, 0},
+             {INFINITY, 1, LOSS_HUBER, 2, SHOAL_E_DATA},
+             {1, INFINITY, LOSS_MSE, 2, SHOAL_E_DATA},
+             {NAN, 1, LOSS_MSE, 1, SHOAL_E_DATA}};
+    for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
+        job.data.label_count = c[i].labels;
+        job.model.loss[0] = c[i].loss;
+        open_leased(&v, 16);
+        score[0] = c[i].score;
+        label[0] = c[i].label;
+        int rc = give_part(&v, coord_eval_task_number(&v, 0), 0, 16, 0, &e);
+        ck_assert_msg(rc == c[i].rc, "case %zu: %d", i, rc);
+        if (rc == 0) {
+            const struct measure *got;
+            ck_assert_int_eq(coord_eval_finish(&v, &got, &e), 0);
+            ck_assert_uint_eq(got->metric[0].examples, 16 - (isnan(c[i].label) ? 1 : 0));
+            ck_assert(metric_is_real(&got->metric[0]) == (c[i].loss != LOSS_LOGLOSS));
+        }
+        coord_eval_close(&v);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("coord_eval");
@@ -391,6 +431,7 @@ int main(void)
     tcase_add_checked_fixture(c, setup, NULL);
     tcase_add_loop_test(c, coord_eval_measures_in_task_order_whoever_comes_first, 0, 3);
     tcase_add_test(c, coord_eval_first_result_counts);
+    tcase_add_test(c, coord_eval_takes_numbers_and_missing_labels);
     tcase_add_test(c, coord_eval_adds_up_values_without_a_row);
     tcase_add_test(c, coord_eval_tasks_of_the_dead_and_the_silent_go_out_again);
     tcase_add_test(c, coord_eval_leases_within_a_window);

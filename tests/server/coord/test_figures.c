@@ -81,6 +81,33 @@ START_TEST(figures_of_an_ordinary_model_say_nothing)
 }
 END_TEST
 
+static void check_number(double square, double label, double label_square, const char *says)
+{
+    const struct metric_real real = {.square = square,
+                                     .absolute = 1,
+                                     .predicted = 1,
+                                     .label = label,
+                                     .label_square = label_square,
+                                     .examples = 10};
+    struct metric m;
+    metric_real_figures(&real, &m);
+    check(m, profile, says);
+}
+
+/* Of a number: errors above the label's variance. */
+START_TEST(figures_of_a_number)
+{
+    check_number(200, 0, 100,
+                 "worse than the mean label for every row would be (R2 -1.0000, RMSE "
+                 "4.472)");
+    check_number(99, 0, 100, NULL);
+    check_number(1, 10, 10, NULL); /* all labels are equal */
+    char text[COORD_FIGURES_TEXT];
+    const struct metric m = {.auc = 0.75, .logloss = 0.5, .gauc_share = 1};
+    ck_assert_str_eq(coord_figures_text(&m, text), "auc 0.750000, logloss 0.500000");
+}
+END_TEST
+
 START_TEST(figures_of_training)
 {
     coord_figures_diverged(0.69, list);
@@ -107,6 +134,7 @@ int main(void)
     tcase_add_test(t, figures_of_what_learnt_nothing);
     tcase_add_test(t, figures_of_one_pass_do_not_ask_for_fewer);
     tcase_add_test(t, figures_of_an_ordinary_model_say_nothing);
+    tcase_add_test(t, figures_of_a_number);
     tcase_add_test(t, figures_of_training);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

@@ -142,6 +142,26 @@ START_TEST(gauges_of_a_job_are_bounded_and_true)
 }
 END_TEST
 
+/* Of labels that are numbers, the error in place of AUC and logloss. */
+START_TEST(gauges_of_numbers)
+{
+    struct metric_tally *const *window = r.f.coord->slot[0].windows->window;
+    job_start(&r.worker);
+    ck_assert(sim_run(r.f.sim, sim_now_ns(r.f.sim) + 60 * SECOND, half, NULL));
+    for (uint32_t n = 0; n < COORD_WINDOWS_MAX; n++)
+        if (window[n] != NULL) {
+            metric_tally_clear(window[n], 1, 1);
+            metric_tally_add(window[n], 5, 2, 0);
+        }
+    put();
+    ck_assert_double_eq(value(METER_ID_RMSE, "train"), 3);
+    ck_assert_double_eq(value(METER_ID_MAE, "train"), 3);
+    ck_assert_double_eq(value(METER_ID_CALIBRATION, "train"), 2.5);
+    for (uint32_t i = 0; i < r.sheet.samples; i++)
+        ck_assert(r.sheet.sample[i].id != METER_ID_AUC && r.sheet.sample[i].id != METER_ID_LOGLOSS);
+}
+END_TEST
+
 /* A shard beyond those wanted, a request that is refused, and a worker that has gone silent. */
 START_TEST(gauges_of_what_is_refused_and_silent)
 {
@@ -173,6 +193,7 @@ int main(void)
     TCase *c = suite_case(s, "gauges", 60, setup, teardown);
     tcase_add_test(c, gauges_of_a_fleet_without_a_job);
     tcase_add_test(c, gauges_of_a_job_are_bounded_and_true);
+    tcase_add_test(c, gauges_of_numbers);
     tcase_add_test(c, gauges_of_what_is_refused_and_silent);
     return suite_main(s);
 }

@@ -171,6 +171,33 @@ START_TEST(judge_goes_by_the_least_gain)
 }
 END_TEST
 
+/* Judges an evaluation of numbers that are all off by so much. */
+static bool judge_error(double error)
+{
+    const struct metric_real real = {.square = 10 * error * error,
+                                     .absolute = 10 * error,
+                                     .label = 10,
+                                     .label_square = 30,
+                                     .examples = 10};
+    metric_real_figures(&real, &of[c.slot[0].valid->count++].of[0]);
+    return coord_judge_keeps(&c.slot[0]);
+}
+
+/* Of numbers less is better, by rmse and by mae. */
+START_TEST(judge_goes_by_the_error_of_numbers)
+{
+    judging(_i == 0 ? METRIC_RMSE : METRIC_MAE, 100);
+    c.slot[0].spec.model.loss[0] = LOSS_MSE;
+    ck_assert(judge_error(2));
+    ck_assert(!judge_error(2.5));
+    ck_assert(judge_error(1.5));
+    ck_assert(!judge_error(1.4)); /* less than min_delta better */
+    ck_assert_uint_eq(c.slot[0].at.best, 3);
+    ck_assert_uint_eq(c.slot[0].at.misses, 1);
+    ck_assert_double_eq_tol(c.slot[0].at.best_value, 1.5, 1e-12);
+}
+END_TEST
+
 START_TEST(judge_decays_each_so_many_misses)
 {
     judging(METRIC_AUC, 2);
@@ -265,6 +292,7 @@ int main(void)
     tcase_add_test(cases, judge_misses_nothing_where_there_is_no_metric);
     tcase_add_test(cases, judge_stops_for_no_short_rest);
     tcase_add_test(cases, judge_goes_by_the_least_gain);
+    tcase_add_loop_test(cases, judge_goes_by_the_error_of_numbers, 0, 2);
     tcase_add_test(cases, judge_decays_each_so_many_misses);
     tcase_add_test(cases, judge_keeps_the_best_there_is);
     tcase_add_test(cases, judge_finds_the_evaluation_of_an_end);

@@ -253,6 +253,7 @@ static void counted(uint32_t window)
     memset(told, 0, sizeof *told);
     for (uint32_t i = 0; i <= window; i++)
         metric_tally_add(told, 0.5f, (float)(i & 1), 0.7);
+    c->slot[0].windows->examples = window + 1;
     struct metric_by *day =
         coord_replay_count(&c->slot[0], c->slot[0].replay->segment[window].task, told);
     if (day != NULL)
