@@ -8,7 +8,8 @@
  *   names: {"fields": {"user": [0, "emb", "category"], ...},
  *           "numbers": {"age": [0, "number"], ...}, "input": "user 8, item 8, age",
  *           "labels": "click", "model": "deepfm", "learnt": true, "place": "0", "columns": 4,
- *           "figures": {"age": "standard 38.2 12.1"}, "cells": {"missing": "\"NA\"", "whole": "\"user\""},
+ *           "figures": {"age": "standard 38.2 12.1"},
+ *           "cells": {"missing": "\"NA\"", "whole": "\"user\""},
  *           "tensors": {"hidden.0.weight": [3, "32x17 input"], ...}, "statistics": {...}}
  *
  * A job that has never met any tables has no such line. Its fields and tensors are numbered from 0
@@ -56,8 +57,8 @@ struct legend_figures {
 };
 
 /* Words by which cells and labels mean something else than they say: data.missing,
- * data.label_positive, the fields that have `whole: true`, crosses of such columns too, and the word
- * of libsvm's entries by index. */
+ * data.label_positive, the fields that have `whole: true`, crosses of such columns too, and the
+ * word of libsvm's entries by index. */
 enum legend_reading {
     LEGEND_MISSING,
     LEGEND_POSITIVE,
@@ -71,8 +72,8 @@ struct legend {
     uint32_t count[LEGEND_LISTS], room[LEGEND_LISTS];
     struct legend_figures *figures; /* owned (figure_count) */
     uint32_t figure_count, figure_room;
-    /* owned: quoted words with ", " between; NULL: not known, from an older release or because event
-     * files have no cells */
+    /* owned: quoted words with ", " between; NULL: not known, from an older release or because
+     * event files have no cells */
     char *reading[LEGEND_READINGS];
     char *input; /* owned: the columns that the network reads, in order; NULL: they are not known */
     char *labels; /* owned */

@@ -66,8 +66,8 @@ static bool advice_add(char *advice, size_t room, const char *word)
     return false;
 }
 
-/* Notes a difference for the message at the end; LEGEND_LISTS: a key of the job. Of many differences
- * the message has the first ones, and the advice then names whole tables. */
+/* Notes a difference for the message at the end; LEGEND_LISTS: a key of the job. Of many
+ * differences the message has the first ones, and the advice then names whole tables. */
 static void differ(struct match *m, enum legend_list list, const struct legend_name *x,
                    const char *how, const char *it_was)
 {

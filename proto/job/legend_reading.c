@@ -1,5 +1,5 @@
-/* legend_reading.c: words of a job by which cells and labels mean something else than they say. Rows
- * were learnt by them, so a job that goes on with the rows has the same.
+/* legend_reading.c: words of a job by which cells and labels mean something else than they say.
+ * Rows were learnt by them, so a job that goes on with the rows has the same.
  *
  * 1. The readings of a legend are all known or none is. [assert: legend_reading_known] */
 #include "proto/job/legend_inner.h"

@@ -41,8 +41,8 @@ static enum entries entries_of(const struct job *job, const struct format_look *
     return look->alike ? ENTRIES_PLACES : ENTRIES_ONE;
 }
 
-/* Looks at the lines of the head. DATA: no line fits the format; the reason is that of the first one
- * that is no comment. */
+/* Looks at the lines of the head. DATA: no line fits the format; the reason is that of the first
+ * one that is no comment. */
 static int lines_look(const struct features *f, const char *file, char *head, size_t bytes,
                       struct format_look *look, struct err *e)
 {

@@ -34,8 +34,8 @@ struct feature_plan {
     const struct column **column; /* (columns) the job's, or NULL */
     uint32_t *field;              /* (columns): its field, or FEATURE_NO_FIELD */
 };
-/* Chooses the columns, indicators and crosses that the job uses and adds each as a field or a number,
- * in the order of their numbers in the tables. CONFIG, NOMEM. */
+/* Chooses the columns, indicators and crosses that the job uses and adds each as a field or a
+ * number, in the order of their numbers in the tables. CONFIG, NOMEM. */
 int feature_choose(struct feature_plan *p, struct features *f, struct err *e);
 /* The number of a name in the tables; LEGEND_NONE: the tables do not know it. */
 uint32_t feature_number_named(const struct feature_plan *p, bool numeric, const char *name);
@@ -52,7 +52,8 @@ int feature_crosses_make(const struct feature_plan *p, struct features *f, struc
 #define KIND_MULTI "multi"
 #define KIND_MULTI_ID "multi id"
 #define KIND_WEIGHTED " weighted" /* behind both */
-/* The word of libsvm entries by index: with the one index 1 its field is called as that of `one`. */
+/* The word of libsvm entries by index: where 1 is the only one, its field is called as that of
+ * `one`. */
 #define WORD_INDEXES "indexes"
 /* The kind of values that a field's keys or a number come of, as the tables have it (LEGEND_WHAT
  * bytes); without the field whose rows it shares. */

@@ -304,8 +304,8 @@ int features_make(const struct job *job, const char *name, const char *head, siz
     return rc;
 }
 
-/* Words for a missing value may stand where a number is expected, and words for labels do. Without a
- * header the columns of an unlabelled line have other places. */
+/* Words for a missing value may stand where a number is expected, and words for labels do. Without
+ * a header the columns of an unlabelled line have other places. */
 uint32_t features_number_column(const struct features *f)
 {
     bool elsewhere = f->unlabelled && !f->header;

@@ -1,16 +1,16 @@
 /* framing.h: how rows lie in a text: as lines, as csv rows whose quoted cells may hold line
  * ends, or as records with lengths. Pure functions of bytes: no state, any thread.
  *
- * RFC 4180 trusts all quotes: two stray ones make one row of all lines between them. Here a csv row
- * goes over several lines only if
+ * RFC 4180 trusts all quotes: two stray ones make one row of all lines between them. Here a csv
+ * row goes over several lines only if
  * - it is a whole row: its quotes close in front of a delimiter or a line end, and it has the
  *   expected number of cells;
- * - no line between its first and its last is a row by itself: a line with as many cells, and with a
- *   number in the column that has numbers, if the job names one; and
- * - where only empty lines are between them, its first and its last line are not both such rows with
- *   their quotes as text.
- * Otherwise its first line is a row by itself, and the next row begins on the line behind it, so that
- * a stray quote costs one line and two of them hide no rows.
+ * - no line between its first and its last is a row by itself: a line with as many cells, and with
+ *   a number in the column that has numbers, if the job names one; and
+ * - where only empty lines are between them, its first and its last line are not both such rows
+ *   with their quotes as text.
+ * Otherwise its first line is a row by itself, and the next row begins on the line behind it, so
+ * that a stray quote costs one line and two of them hide no rows.
  * [test: lines_a_stray_quote_costs_one_line, lines_between_stray_quotes_are_rows,
  * lines_of_neighbours_with_stray_quotes_are_rows, lines_of_a_text_are_no_rows_without_a_number] */
 #ifndef WORKER_DATA_FRAMING_H

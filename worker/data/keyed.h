@@ -11,8 +11,8 @@
 struct keyed {
     uint16_t *slot; /* owned; (mask + 1): a column + 1, or 0: free; found from the name's hash on */
     uint32_t mask;
-    /* owned; (columns): between its values; KEYED_ONE: it has one value at most; KEYED_ANY: it is no
-     * feature, and may have any; KEYED_SKIP: nothing needs its cell, which is empty */
+    /* owned; (columns): between its values; KEYED_ONE: it has one value at most; KEYED_ANY: it is
+     * no feature, and may have any; KEYED_SKIP: nothing needs its cell, which is empty */
     char *separator;
 };
 #define KEYED_ONE '\0'

@@ -17,9 +17,10 @@
 /* The profile of a text split, from a sample of its lines. The caller owns *out:
  *     {"rows", "whole", "fields": [{"name", "kind", "values", "empty", "examples"?, "least"?,
  *     "most"?}...], "over_lines"?, "notes": [sentence...], "tells"?}
- * rows: good rows in the sample; over_lines: of csv, those over several lines; whole: the sample is the whole split; values: distinct values;
- * empty: share of empty cells; least, most: range of numbers; tells: the column that determines
- * the label by itself. DATA: a column cannot be read as its type. IO, CHECKSUM, NOMEM. */
+ * rows: good rows in the sample; over_lines: of csv, those over several lines; whole: the sample is
+ * the whole split; values: distinct values; empty: share of empty cells; least, most: range of
+ * numbers; tells: the column that determines the label by itself. DATA: a column cannot be read as
+ * its type. IO, CHECKSUM, NOMEM. */
 int profile_make(const struct job *job, const struct source *s, const struct index *x,
                  const struct features *f, struct json **out, struct err *e);
 

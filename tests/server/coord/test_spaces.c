@@ -390,9 +390,9 @@ START_TEST(spaces_give_the_places_of_dropped_ones_again)
     job_run("one", "", NULL);
     tables = ONE;
     job_run("two", "", NULL);
-    uint64_t one = space("one")->numbers.word[0], two = space("two")->numbers.word[0];
+    const struct table_set one = space("one")->numbers, two = space("two")->numbers;
     const struct coord_cluster *cl = &r.coord->fleet.cluster;
-    uint32_t first = cl->first[wire_table_number(two, 0)];
+    uint32_t first = cl->first[table_set_nth(two, 0)];
     for (uint64_t i = 0; i < 40; i++) {
         const char *name = i % 2 == 0 ? "one" : "three";
         ck_assert_msg(drop(name, 2 + i) == 0, "%s", e.text);
@@ -402,7 +402,7 @@ START_TEST(spaces_give_the_places_of_dropped_ones_again)
         ck_assert_uint_eq(cl->held.word[0], two);
         tables = i % 3 == 0 ? WIDE : i % 3 == 1 ? MORE : ONE;
         job_run(i % 2 == 0 ? "three" : "one", "", NULL);
-        ck_assert_uint_eq(cl->first[wire_table_number(two, 0)], first);
+        ck_assert_uint_eq(cl->first[table_set_nth(two, 0)], first);
         most = cl->tablets > most ? cl->tablets : most;
     }
     ck_assert((one | two) == (one + two) && cl->tables <= 8);
@@ -669,8 +669,8 @@ START_TEST(spaces_that_are_dropped_take_no_import)
     rig_start();
     job_run("one", "", NULL);
     job_run("two", "", NULL);
-    uint32_t one = wire_table_number(space("one")->numbers, 0);
-    uint32_t two = wire_table_number(space("two")->numbers, 0);
+    uint32_t one = table_set_nth(space("one")->numbers, 0);
+    uint32_t two = table_set_nth(space("two")->numbers, 0);
     ck_assert_int_eq(import(one), 0);
     r.shard[1].drop_slow = true;
     (void)drop("one", 1);
