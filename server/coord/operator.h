@@ -1,6 +1,6 @@
-/* operator.h: the requests of people and of their tools that concern the coordinator as a whole: jobs
- * that are taken, stopped and listed, and orders about tables, checkpoints and servers. A request
- * that needs a look at a folder is handed in again when the errand has looked (dispatch.h).
+/* operator.h: the requests of people and of their tools that concern the coordinator as a whole:
+ * jobs that are taken, stopped and listed, and orders about tables, checkpoints and servers. A
+ * request that needs a look at a folder is handed in again when the errand has looked (dispatch.h).
  *
  * Each handler returns 0 or a status, with its sentence in a->e. Thread: the coordinator's loop. */
 #ifndef SERVER_COORD_OPERATOR_H

@@ -278,8 +278,8 @@ static bool has_kept(void *context)
 }
 
 /* A server dies with rows in its memory, alone (_i even) or together with the coordinator. The job
- * that has a checkpoint goes back to it and ends as alone; the other one says what is lost and ends,
- * and its space is marked. */
+ * that has a checkpoint goes back to it and ends as alone; the other one says what is lost and
+ * ends, and its space is marked. */
 START_TEST(a_job_goes_back_beside_one_that_cannot)
 {
     uint32_t jobs = 2;

@@ -7,8 +7,8 @@
  *
  * Shards refuse rows of a table in which a job trains (embedding/engine/assign.c, 4). A job that
  * begins and ends between two rows would go unnoticed: it clears the table, or trains some of the
- * rows. So would a drop of the table. So a job that begins takes the token away, and so do a drop and
- * the next import. The importer asks every few seconds, and sends no more rows in vain.
+ * rows. So would a drop of the table. So a job that begins takes the token away, and so do a drop
+ * and the next import. The importer asks every few seconds, and sends no more rows in vain.
  *
  * 1. An import is done only if no job has begun in its table, and no other import, since its first
  *    IMPORT. The token is stored, so that the coordinator's death changes nothing.

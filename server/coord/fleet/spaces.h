@@ -124,8 +124,8 @@ int coord_space_asked(struct coord_fleet *f, const char *name, struct coord_spac
                       struct err *e);
 /* Refuses, with this status, a space of which rows are missing. */
 int coord_space_whole(const struct coord_space *s, int status, struct err *e);
-/* The same for a reader of rows: rows may be gone although the space is not marked yet, since no job
- * has begun after a server came back without them. */
+/* The same for a reader of rows: rows may be gone although the space is not marked yet, since no
+ * job has begun after a server came back without them. */
 int coord_space_there(const struct coord_fleet *f, const struct coord_space *s, int status,
                       struct err *e);
 /* Writes the names of the spaces with tables, but for this one (NULL: all). */

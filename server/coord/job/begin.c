@@ -149,7 +149,7 @@ int coord_begin_names(struct coord_job *j, const struct coord_from *from, bool f
     return coord_submit_name(j, was, learnt, e);
 }
 
-/* ---- lanes, order and times ------------------------------------------------------------------- */
+/* ---- lanes, order and times ------------------------------------------------------------------ */
 
 /* True when another job runs, which will have some of the workers that wait. */
 static bool beside_others(const struct coord_job *j)

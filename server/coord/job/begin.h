@@ -1,7 +1,7 @@
-/* begin.h: what a new job gets beside its text: the names of the fields of the tables that it begins
- * with, the rows that it begins anew all the same (`fresh`), its lanes, the order of its input and
- * the limit of its event times. All go into the stored text, so that a restart and each worker read
- * the same. Thread: the coordinator's loop. */
+/* begin.h: what a new job gets beside its text: the names of the fields of the tables that it
+ * begins with, the rows that it begins anew all the same (`fresh`), its lanes, the order of its
+ * input and the limit of its event times. All go into the stored text, so that a restart and each
+ * worker read the same. Thread: the coordinator's loop. */
 #ifndef SERVER_COORD_JOB_BEGIN_H
 #define SERVER_COORD_JOB_BEGIN_H
 

@@ -16,11 +16,11 @@
  *           for, else a lane for each worker
  *   none    it stays a visitor (sight.h), and asks again
  *
- * A job that awaits its workers has been patient when it has waited for COORD_PATIENCE_NS. From then
- * on no job after it that awaits workers begins, and none has more than it was submitted for: all
- * workers that become free wait for the patient job, which begins as soon as they are enough. So it
- * waits for the jobs that run then, however many small ones are submitted. It keeps none back where
- * all workers that stay between jobs would not be enough.
+ * A job that awaits its workers has been patient when it has waited for COORD_PATIENCE_NS. From
+ * then on no job after it that awaits workers begins, and none has more than it was submitted for:
+ * all workers that become free wait for the patient job, which begins as soon as they are enough.
+ * So it waits for the jobs that run then, however many small ones are submitted. It keeps none back
+ * where all workers that stay between jobs would not be enough.
  *
  * A job gives spare workers back while the oldest job, as above, needs more than are free: the
  * newest of those that stay when a job ends, from the job with the most spare ones, one after the

@@ -6,6 +6,7 @@
 #include "server/coord/core/fresh.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/fleet/import.h"
+#include "server/coord/job/back.h"
 #include "server/coord/keep/checkpoint.h"
 #include "server/coord/keep/cut.h"
 #include "server/coord/work/task.h"
@@ -443,6 +444,7 @@ static bool rows_note(struct coord_job *j, uint32_t shard)
     struct err e = {0};
     if (coord_cluster_lost(f, shard) && !coord_spaces_lost(f, f->members.shard[shard].server))
         return false;
+    SHOAL_ASSERT(!coord_back_rows_lost(j, shard)); /* back.h, 3 */
     if (coord_member_note_made(&f->members, shard, f->store, &e) == 0)
         return true;
     return coord_end_fail(j, e.code, "%s", e.text);

@@ -151,9 +151,9 @@ START_TEST(a_job_that_wants_too_many_holds_none_back)
 }
 END_TEST
 
-/* A job that has waited long enough is patient: small ones that come take no workers any more, those
- * of jobs that end are kept for it, and it begins. One that asks for more than there are keeps none
- * back. */
+/* A job that has waited long enough is patient: small ones that come take no workers any more,
+ * those of jobs that end are kept for it, and it begins. One that asks for more than there are
+ * keeps none back. */
 START_TEST(a_job_that_was_patient_keeps_workers_back)
 {
     struct coord_job *big = submit("big", "ssp", 8, _i == 0 ? 4 : 5);

@@ -278,9 +278,9 @@ START_TEST(drop_beside_a_job)
 }
 END_TEST
 
-/* Rows that a waiting job is to begin with are lost (_i 0). A job that needs its rows has first to
- * end or to go back (_i 1): until then no space is marked, so that a coordinator which dies sees the
- * loss once more. */
+/* Rows that a waiting job is to begin with are lost (_i 0). A job that needs its rows has first
+ * to end or to go back (_i 1): until then no space is marked, so that a coordinator which dies sees
+ * the loss once more. */
 START_TEST(rows_that_a_job_needs_are_its_own_affair_first)
 {
     begin();
