@@ -1109,12 +1109,12 @@ enum wire_job_state {
 };
 
 /* ALL: removes `tables` (none: all), their runs, marks and cuts before run `run` is opened; once
- * for a run and a table. Other tables keep theirs. FIELDS: removes all rows of the fields in `fields`
- * (as LOAD's without; tables that are not here are skipped). With a run, the one that starts these
- * fields again: nothing is done once that run was opened here, and the names of their keys stay.
- * With run 0 the names of their keys go too. TABLES: the same for all fields of `tables`. LOADED:
- * empties again what a LOAD for `run`, or for an older run that never trained, did or does in
- * `tables`. A running LOAD is cancelled, and `run` is dropped in any case. */
+ * for a run and a table. Other tables keep theirs. FIELDS: removes all rows of the fields in
+ * `fields` (as LOAD's without; tables that are not here are skipped). With a run, the one that
+ * starts these fields again: nothing is done once that run was opened here, and the names of their
+ * keys stay. With run 0 the names of their keys go too. TABLES: the same for all fields of
+ * `tables`. LOADED: empties again what a LOAD for `run`, or for an older run that never trained,
+ * did or does in `tables`. A running LOAD is cancelled, and `run` is dropped in any case. */
 enum wire_rows {
     WIRE_ROWS_ALL = 0,
     WIRE_ROWS_FIELDS = 1,
