@@ -2,7 +2,7 @@
  * line ends, as the cells of a column. */
 #include "proto/base/assert.h"
 #include "worker/data/column_form.h"
-#include "worker/data/guess_name.h"
+#include "worker/data/guess.h"
 #include "worker/data/layout.h"
 
 #include <string.h>

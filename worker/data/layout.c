@@ -5,7 +5,7 @@
 #include "proto/base/minmax.h"
 #include "worker/data/events_inner.h"
 #include "worker/data/feature.h"
-#include "worker/data/guess_name.h"
+#include "worker/data/guess.h"
 #include "worker/data/kind.h"
 
 #include <stdio.h>
@@ -269,6 +269,19 @@ static int one_column(const struct text *t, struct err *e)
                    t->name);
 }
 
+/* "commas", "tabs", "\"::\"" */
+static const char *between_text(const char delimiter[DELIMITER_BYTES], char out[24])
+{
+    static const struct {
+        const char *is, *called;
+    } names[] = {{",", "commas"}, {"\t", "tabs"}, {" ", "blanks"}, {"\x01", "bytes 1"}};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(delimiter, names[i].is) == 0)
+            return names[i].called;
+    (void)snprintf(out, 24, "\"%s\"", delimiter);
+    return out;
+}
+
 static int csv_find(struct text *t, struct layout *out, struct err *e)
 {
     static const char *const used[] = {",", "\t", ";", "|", "::", "\x01", "^", " "};
@@ -290,22 +303,10 @@ static int csv_find(struct text *t, struct layout *out, struct err *e)
     char between[24];
     out->format = DATA_CSV;
     (void)snprintf(out->why, sizeof out->why, "%u columns between %s on %.0f%% of %u lines",
-                   out->columns, layout_between(out->delimiter, between), 100 * best, t->lines);
+                   out->columns, between_text(out->delimiter, between), 100 * best, t->lines);
     header_find(t, out);
     out->sure &= best >= FIT_WELL;
     return 0;
-}
-
-const char *layout_between(const char delimiter[DELIMITER_BYTES], char out[24])
-{
-    static const struct {
-        const char *is, *called;
-    } names[] = {{",", "commas"}, {"\t", "tabs"}, {" ", "blanks"}, {"\x01", "bytes 1"}};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(delimiter, names[i].is) == 0)
-            return names[i].called;
-    (void)snprintf(out, 24, "\"%s\"", delimiter);
-    return out;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */

@@ -32,7 +32,5 @@ int layout_of(const char *name, const char *text, size_t bytes, bool cut, struct
               struct err *e);
 /* True when rows of both have the same columns. */
 bool layout_same(const struct layout *a, const struct layout *b);
-/* "commas", "tabs", "\"::\"" */
-const char *layout_between(const char delimiter[DELIMITER_BYTES], char out[24]);
 
 #endif

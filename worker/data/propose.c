@@ -17,7 +17,7 @@
 #define QUANTITY_DISTINCT 0.2 /* whole numbers with so many values a row are quantities */
 #define SKEWED 20.0           /* the largest number over the mean, from which a log helps */
 
-void propose_note(struct proposal *p, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void note(struct proposal *p, const char *format, ...)
 {
     va_list list;
     if (p->notes == PROPOSE_NOTES)
@@ -366,20 +366,20 @@ static void notes_take(const struct survey *s, struct proposal *p)
 {
     const struct survey_part *t = &s->part[GUESS_TRAIN];
     if (p->label.column != FEATURE_NO_COLUMN && (t->positives == 0 || t->positives == t->rows))
-        propose_note(p, "all rows looked at have the same label: nothing can be learnt from them");
+        note(p, "all rows looked at have the same label: nothing can be learnt from them");
     if (!s->layout.sure)
-        propose_note(p, "the format is a guess: %.150s", s->layout.why);
+        note(p, "the format is a guess: %.150s", s->layout.why);
     if (s->by_order)
-        propose_note(p, "no file name tells train from valid, so the last one validates: move the "
-                        "files if that is wrong");
+        note(p, "no file name tells train from valid, so the last one validates: move the "
+                "files if that is wrong");
     if (p->split == PROPOSE_NONE && s->breaks)
-        propose_note(p, "cells have line ends in them, so no command splits the file by lines: "
-                        "make a file for data.valid, or nothing tells how well the model does");
+        note(p, "cells have line ends in them, so no command splits the file by lines: "
+                "make a file for data.valid, or nothing tells how well the model does");
     else if (p->split == PROPOSE_NONE)
-        propose_note(p, "nothing validates: name files for data.valid, or nothing tells how well "
-                        "the model does");
+        note(p, "nothing validates: name files for data.valid, or nothing tells how well "
+                "the model does");
     if (p->fields + p->numbers == 0)
-        propose_note(p, "no column is left to learn from");
+        note(p, "no column is left to learn from");
 }
 
 /* Criteo's log and lines of entries have their types. */

@@ -73,8 +73,6 @@ char *propose_text(const struct survey *s, const struct proposal *p);
 struct json *propose_json(const struct survey *s, const struct proposal *p);
 
 /* ---- between the files propose*.c ---- */
-void propose_note(struct proposal *p, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
 /* Prints words, `head` before the first line and `rest` before each other one. */
 void propose_wrap(FILE *f, const char *head, const char *rest, const char *text);
 const char *propose_use_name(const struct propose_column *c); /* "number standard" */

@@ -10,7 +10,7 @@
 
 #include "worker/data/column_form.h"
 #include "worker/data/front.h"
-#include "worker/data/guess_name.h"
+#include "worker/data/guess.h"
 #include "worker/data/layout.h"
 #include "worker/data/lines.h"
 

@@ -143,7 +143,7 @@ struct coord_end {
 };
 
 /* A slot and the job in it. The members before `at` stay when the next job takes the slot, because
- * an operator's request may outlive its job. coord_submit_close clears `at` and all members behind
+ * an operator's request may outlive its job. coord_parts_close clears `at` and all members behind
  * it. */
 struct coord_job {
     struct coord_fleet *fleet;   /* borrowed */

@@ -11,7 +11,7 @@
 #include "server/coord/fleet/folder.h"
 #include "server/coord/job/course.h"
 #include "server/coord/job/flow.h"
-#include "server/coord/job/submit.h"
+#include "server/coord/job/parts.h"
 #include "server/coord/keep/checkpoint.h"
 #include "server/coord/keep/cut.h"
 #include "server/coord/keep/from.h"
@@ -150,7 +150,7 @@ static int job_again(struct coord_job *j, const struct coord_progress *at, int *
     memcpy(was.kernel, j->kernel, sizeof was.kernel);
     memcpy(was.backend, j->backend, sizeof was.backend);
     j->roll = (struct coord_roll){0};
-    coord_submit_close(j);
+    coord_parts_close(j);
     j->at = *at;
     j->from_hold = *hold;
     *hold = COORD_FOLDER_NONE;

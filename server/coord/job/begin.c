@@ -8,7 +8,6 @@
 #include "server/coord/core/fresh.h"
 #include "server/coord/core/names_job.h"
 #include "server/coord/job/sight.h"
-#include "server/coord/job/submit.h"
 #include "server/coord/keep/from.h"
 #include "server/coord/work/task.h"
 #include "server/coord/work/times.h"
@@ -146,7 +145,7 @@ int coord_begin_names(struct coord_job *j, const struct coord_from *from, bool f
         rc = older_check(j, e);
     if (rc != 0)
         return rc;
-    return coord_submit_name(j, was, learnt, e);
+    return coord_begin_name(j, was, learnt, e);
 }
 
 /* ---- lanes, order and times ------------------------------------------------------------------ */
@@ -237,5 +236,24 @@ int coord_begin_given(struct coord_job *j, const struct coord_from *from, uint32
     spec->data.shuffle_within = given.within;
     log_info("job %s: each epoch is drawn within windows of %u s of event time%s", spec->name,
              given.within, text_if(goes_on, ", as in the checkpoint"));
+    return 0;
+}
+
+int coord_begin_name(struct coord_job *j, const struct legend *names, bool learnt, struct err *e)
+{
+    struct legend own;
+    char *text;
+    size_t bytes;
+    int rc = legend_copy(names, &own, e);
+    own.learnt = learnt;
+    if (rc == 0 && (rc = legend_put(j->yaml, j->yaml_bytes, &own, &text, &bytes, e)) != 0)
+        legend_free(&own);
+    if (rc != 0)
+        return rc;
+    free(j->yaml);
+    j->yaml = text;
+    j->yaml_bytes = bytes;
+    legend_free(&j->spec.legend);
+    j->spec.legend = own;
     return 0;
 }

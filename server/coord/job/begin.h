@@ -13,6 +13,7 @@
 struct coord_from;
 struct coord_job;
 struct job;
+struct legend;
 
 /* True when the text names it in `fresh`. */
 bool coord_begin_fresh(const struct job *spec, const char *name);
@@ -29,5 +30,8 @@ int coord_begin_lanes(struct coord_job *j, struct err *e);
  * job that goes on has those of its checkpoint. Errors of job_parse. */
 int coord_begin_given(struct coord_job *j, const struct coord_from *from, uint32_t workers,
                       struct err *e);
+/* Puts these names into the job's text, and beside it, in place of the former ones. NOMEM, TOO_BIG:
+ * the job is unchanged. learnt: as in legend.h. */
+int coord_begin_name(struct coord_job *j, const struct legend *names, bool learnt, struct err *e);
 
 #endif

@@ -16,6 +16,7 @@
 #include "server/coord/job/course.h"
 #include "server/coord/job/epoch.h"
 #include "server/coord/job/handle.h"
+#include "server/coord/job/parts.h"
 #include "server/coord/job/report.h"
 #include "server/coord/job/setup.h"
 #include "server/coord/job/stop.h"
@@ -199,7 +200,7 @@ static void done_load(struct coord_job *j)
     if (rc == 0)
         return;
     log_warn("no checkpoint can be made of the last job, but of its tables alone: %s", e.text);
-    coord_submit_close(j);
+    coord_parts_close(j);
     j->at = at;
 }
 
@@ -214,7 +215,7 @@ static int resume_or_fail(struct coord_job *j, struct err *e)
     if (rc == 0 || rc == SHOAL_E_IO || rc == SHOAL_E_NOMEM || j->fleet->fatal != 0)
         return rc;
     memcpy(name, j->spec.name, sizeof name);
-    coord_submit_close(j);
+    coord_parts_close(j);
     j->at = at;
     memcpy(j->spec.name, name, sizeof name);
     (void)coord_end_fail(

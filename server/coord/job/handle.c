@@ -11,9 +11,9 @@
 #include "server/coord/figures/notes.h"
 #include "server/coord/figures/progressive.h"
 #include "server/coord/figures/trace.h"
+#include "server/coord/job/begin.h"
 #include "server/coord/job/epoch.h"
 #include "server/coord/job/sight.h"
-#include "server/coord/job/submit.h"
 #include "server/coord/work/amount.h"
 #include "server/coord/work/death.h"
 #include "server/coord/work/eval.h"
@@ -431,7 +431,7 @@ int coord_handle_object(struct coord_job *j, struct coord_ask *a)
 /* Replaces the text that the job began with by the text with all names. */
 static int legend_take(struct coord_job *j, const struct legend *is, struct err *e)
 {
-    int rc = coord_submit_name(j, is, j->spec.legend.learnt, e);
+    int rc = coord_begin_name(j, is, j->spec.legend.learnt, e);
     if (rc != 0)
         return rc;
     j->told = true;

@@ -45,9 +45,9 @@ struct coord_parts {
 
 /* The job finds the states of the other rooms in these parts, which outlive it. */
 void coord_parts_join(struct coord_job *j, struct coord_parts *p);
-/* Clears the job from `at` on, and the parts of its run; nothing is freed. */
-void coord_parts_clear(struct coord_job *j);
-/* Moves all that coord_parts_clear clears from one job to another. */
+/* Moves a job, from `at` on, and the parts of its run to another slot. */
 void coord_parts_take(struct coord_job *j, struct coord_job *from);
+/* Frees the job, however far it was built, and clears it and the parts of its run, from `at` on. */
+void coord_parts_close(struct coord_job *j);
 
 #endif

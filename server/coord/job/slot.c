@@ -11,6 +11,7 @@
 #include "server/coord/job/back.h"
 #include "server/coord/job/course.h"
 #include "server/coord/job/flow.h"
+#include "server/coord/job/parts.h"
 #include "server/coord/job/setup.h"
 #include "server/coord/job/submit.h"
 
@@ -191,7 +192,7 @@ void coord_slot_close(struct coord *c)
     coord_checkpoint_close(&c->aside);
     coord_call_cancel_all(&c->fleet.calls);
     COORD_EACH_JOB (c, j) {
-        coord_submit_close(j);
+        coord_parts_close(j);
         coord_home_close(j);
         coord_lease_close(j->leases);
         coord_worker_close(&j->workers);
@@ -204,35 +205,6 @@ void coord_slot_close(struct coord *c)
 }
 
 /* ---- which one ------------------------------------------------------------------------------- */
-
-uint32_t coord_slot_running(const struct coord *c)
-{
-    uint32_t running = 0;
-    for (uint32_t i = 0; i < c->slots; i++)
-        running += coord_phase_running(&c->slot[i]);
-    return running;
-}
-
-struct coord_job *coord_slot_newest(struct coord *c)
-{
-    struct coord_job *newest = c->slot;
-    COORD_EACH_JOB (c, j) {
-        bool runs = coord_phase_running(j), before = coord_phase_running(newest);
-        if (runs != before ? runs : j->at.number > newest->at.number)
-            newest = j;
-    }
-    return newest;
-}
-
-struct coord_job *coord_slot_numbered(struct coord *c, uint64_t number)
-{
-    if (number == 0)
-        return coord_slot_newest(c);
-    COORD_EACH_JOB (c, j)
-        if (j->at.number == number)
-            return j;
-    return NULL;
-}
 
 struct coord_job *coord_slot_again(struct coord *c, peer_t from, const struct coord_submit *submit)
 {
@@ -281,13 +253,4 @@ struct coord_job *coord_slot_free(struct coord *c, const char *space, const stru
             best = j;
     SHOAL_ASSERT(best != NULL); /* fewer run than there are slots */
     return best;
-}
-
-struct coord_job *coord_slot_of(struct coord *c, peer_t from, const uint64_t *pass, const char *key)
-{
-    COORD_EACH_JOB (c, j)
-        if ((pass != NULL && coord_worker_of_pass(&j->workers, *pass, key) != NULL) ||
-            (pass == NULL && coord_worker_of_peer(&j->workers, from) != NULL))
-            return j;
-    return coord_slot_newest(c);
 }

@@ -87,54 +87,6 @@ int coord_submit_asked_load(struct coord_job *j, struct err *e)
     return 0;
 }
 
-int coord_submit_name(struct coord_job *j, const struct legend *names, bool learnt, struct err *e)
-{
-    struct legend own;
-    char *text;
-    size_t bytes;
-    int rc = legend_copy(names, &own, e);
-    own.learnt = learnt;
-    if (rc == 0 && (rc = legend_put(j->yaml, j->yaml_bytes, &own, &text, &bytes, e)) != 0)
-        legend_free(&own);
-    if (rc != 0)
-        return rc;
-    free(j->yaml);
-    j->yaml = text;
-    j->yaml_bytes = bytes;
-    legend_free(&j->spec.legend);
-    j->spec.legend = own;
-    return 0;
-}
-
-void coord_submit_close(struct coord_job *j)
-{
-    coord_task_close(j->tasks);
-    for (uint32_t s = 0; s < JOB_SPLITS; s++)
-        coord_objects_close(&j->objects[s]);
-    coord_grow_close(j->grow);
-    coord_taken_list_close(j->taken);
-    coord_eval_close(j->eval);
-    coord_curve_close(&j->trace->curve);
-    coord_progressive_close(j->windows);
-    coord_replay_close(j->replay);
-    coord_guard_close(j->guard);
-    coord_roll_close(&j->roll);
-    for (uint32_t s = 0; s < 3; s++)
-        json_free(j->details[s]);
-    json_free(j->profile);
-    if (j->parsed)
-        job_free(&j->spec);
-    free(j->yaml);
-    free(j->table);
-    free(j->epoch);
-    free(j->valid->item);
-    free(j->digest);
-    free(j->report);
-    coord_from_let_go(j);
-    coord_parts_clear(j);
-    j->from_hold = COORD_FOLDER_NONE;
-}
-
 /* For a job that goes on: puts the checkpoint's rows into the store under the new number, and its
  * progress into `j`. */
 static int from_take(struct coord_job *j, const struct coord_from *f, struct err *e)
@@ -431,7 +383,7 @@ static int job_take(struct coord_job *job, uint64_t number, peer_t from,
     /* a job that is refused, or waits, has the shards told nothing */
     if (rc == 0 && (job->at.phase == PHASE_DONE || job->at.phase == PHASE_FAILED))
         coord_setup_forget(job);
-    coord_submit_close(rc == 0 ? job : j); /* the former job, or what there is of the new one */
+    coord_parts_close(rc == 0 ? job : j); /* the former job, or what there is of the new one */
     struct coord_space *space = j->space;
     if (rc == 0)
         coord_parts_take(job, j);

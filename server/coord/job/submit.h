@@ -6,7 +6,6 @@
 
 #include "proto/base/env.h"
 #include "proto/base/err.h"
-#include "proto/job/legend.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -46,10 +45,5 @@ void coord_submit_say(const struct coord_job *j, char said[ERR_TEXT_MAX]);
 int coord_submit_asked_load(struct coord_job *j, struct err *e);
 /* Builds what follows from the text alone: the parsed job and its lists. Errors of job_parse. */
 int coord_submit_build(struct coord_job *j, const char *yaml, size_t bytes, struct err *e);
-/* Puts these names into the job's text, and beside it, in place of the former ones. NOMEM, TOO_BIG:
- * the job is unchanged. learnt: as in legend.h. */
-int coord_submit_name(struct coord_job *j, const struct legend *names, bool learnt, struct err *e);
-/* Frees the job, however far it was built. */
-void coord_submit_close(struct coord_job *j);
 
 #endif

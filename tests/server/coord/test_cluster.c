@@ -7,6 +7,7 @@
 #include "server/coord/core/names_job.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/job/aside.h"
+#include "server/coord/job/begin.h"
 #include "server/coord/job/slot.h"
 #include "server/coord/job/submit.h"
 #include "tests/lib/server_fake.h"
@@ -1016,7 +1017,7 @@ static void named_start(const char *letters, const char *from)
         ck_assert_int_eq(legend_add(&is, LEGEND_FIELDS, name, "emb", "category", &e), 0);
     }
     ck_assert_msg(legend_match(&j->spec.legend, &is, NULL, 0, false, &e) == 0, "%s", e.text);
-    ck_assert_int_eq(coord_submit_name(j, &is, false, &e), 0);
+    ck_assert_int_eq(coord_begin_name(j, &is, false, &e), 0);
     ck_assert(coord_put(&r.coord->fleet, "job", j->yaml, j->yaml_bytes));
     legend_free(&is);
 }

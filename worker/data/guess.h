@@ -1,6 +1,6 @@
-/* guess_name.h: what the usual names of columns and files mean. Pure functions; any thread. */
-#ifndef WORKER_DATA_GUESS_NAME_H
-#define WORKER_DATA_GUESS_NAME_H
+/* guess.h: what the usual names of columns and files mean. Pure functions; any thread. */
+#ifndef WORKER_DATA_GUESS_H
+#define WORKER_DATA_GUESS_H
 
 #include <stdbool.h>
 #include <stdint.h>

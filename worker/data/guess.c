@@ -1,6 +1,6 @@
-/* guess_name.c: lists of names. A name is cut into words at each byte that is no letter and no
+/* guess.c: lists of names. A name is cut into words at each byte that is no letter and no
  * digit, and between a small and a capital letter: "user_id", "userId" and "user-id" are alike. */
-#include "worker/data/guess_name.h"
+#include "worker/data/guess.h"
 
 #include "proto/base/limits.h"
 

@@ -1,10 +1,10 @@
-/* test_guess_name.c: usual names of columns and files are known, others are not. */
-#include "worker/data/guess_name.h"
+/* test_guess.c: usual names of columns and files are known, others are not. */
+#include "worker/data/guess.h"
 
 #include <check.h>
 #include <stdlib.h>
 
-START_TEST(guess_name_labels_are_known_in_any_spelling)
+START_TEST(guess_labels_are_known_in_any_spelling)
 {
     ck_assert_uint_eq(guess_label("label"), 1);
     ck_assert_uint_ne(guess_label("Click"), 0);
@@ -14,7 +14,7 @@ START_TEST(guess_name_labels_are_known_in_any_spelling)
 }
 END_TEST
 
-START_TEST(guess_name_a_part_of_a_name_is_no_label)
+START_TEST(guess_a_part_of_a_name_is_no_label)
 {
     ck_assert_uint_eq(guess_label("click_time"), 0);
     ck_assert_uint_eq(guess_label("clicker"), 0);
@@ -22,7 +22,7 @@ START_TEST(guess_name_a_part_of_a_name_is_no_label)
 }
 END_TEST
 
-START_TEST(guess_name_words_within_a_name_tell_a_quantity)
+START_TEST(guess_words_within_a_name_tell_a_quantity)
 {
     ck_assert(guess_quantity("user_age"));
     ck_assert(guess_quantity("itemPrice"));
@@ -31,7 +31,7 @@ START_TEST(guess_name_words_within_a_name_tell_a_quantity)
 }
 END_TEST
 
-START_TEST(guess_name_a_user_is_no_part_of_another_name)
+START_TEST(guess_a_user_is_no_part_of_another_name)
 {
     ck_assert(guess_user("user"));
     ck_assert(guess_user("userId"));
@@ -39,7 +39,7 @@ START_TEST(guess_name_a_user_is_no_part_of_another_name)
 }
 END_TEST
 
-START_TEST(guess_name_files_tell_their_part)
+START_TEST(guess_files_tell_their_part)
 {
     ck_assert_int_eq(guess_role("/d/train.csv"), GUESS_TRAIN);
     ck_assert_int_eq(guess_role("ratings.valid.tsv.gz"), GUESS_VALID);
@@ -50,7 +50,7 @@ START_TEST(guess_name_files_tell_their_part)
 }
 END_TEST
 
-START_TEST(guess_name_an_ending_stands_before_that_of_a_packer)
+START_TEST(guess_an_ending_stands_before_that_of_a_packer)
 {
     ck_assert(guess_ends("a/b.svm", "svm"));
     ck_assert(guess_ends("a/b.SVM.gz", "svm"));
@@ -61,14 +61,14 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("guess_name");
-    TCase *t = tcase_create("guess_name");
-    tcase_add_test(t, guess_name_labels_are_known_in_any_spelling);
-    tcase_add_test(t, guess_name_a_part_of_a_name_is_no_label);
-    tcase_add_test(t, guess_name_words_within_a_name_tell_a_quantity);
-    tcase_add_test(t, guess_name_a_user_is_no_part_of_another_name);
-    tcase_add_test(t, guess_name_files_tell_their_part);
-    tcase_add_test(t, guess_name_an_ending_stands_before_that_of_a_packer);
+    Suite *s = suite_create("guess");
+    TCase *t = tcase_create("guess");
+    tcase_add_test(t, guess_labels_are_known_in_any_spelling);
+    tcase_add_test(t, guess_a_part_of_a_name_is_no_label);
+    tcase_add_test(t, guess_words_within_a_name_tell_a_quantity);
+    tcase_add_test(t, guess_a_user_is_no_part_of_another_name);
+    tcase_add_test(t, guess_files_tell_their_part);
+    tcase_add_test(t, guess_an_ending_stands_before_that_of_a_packer);
     suite_add_tcase(s, t);
     SRunner *run = srunner_create(s);
     srunner_run_all(run, CK_ENV);
