@@ -364,10 +364,12 @@ static void topic_begin(void)
     topic_more();
 }
 
+/* The positions of a round that has not begun are undone when the job is stopped. */
 static bool topic_learnt(const struct coord_job *j)
 {
-    const struct positions *is = &coord_taken_names(j)->positions;
-    bool all = is->count == 3;
+    const struct coord_taken_list *taken = coord_taken_names(j);
+    const struct positions *is = &taken->positions;
+    bool all = is->count == 3 && taken->at.round <= j->at.epoch;
     for (uint32_t i = 0; all && i < is->count; i++)
         all = is->of[i].to == topic_high[i];
     return all;

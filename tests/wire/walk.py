@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FOLDERS = ("proto", "deploy/reference", "server/coord", "tests/sim", "tests/wire")
+FOLDERS = ("proto", "deploy/reference", "server/coord", "worker/data/kafka", "tests/sim", "tests/wire")
 FILES_MOST = 4
 
 
