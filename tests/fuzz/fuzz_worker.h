@@ -72,8 +72,13 @@ static inline void fuzz_line(format_line read, const struct features *f, const u
     }
     if (rc == 0) {
         uint32_t keys = 0;
-        for (uint32_t i = 0; i < f->shape.tasks; i++)
-            SHOAL_ASSERT(label[i] == 0.0f || label[i] == 1.0f);
+        bool any = false; /* of several labels some may be missing */
+        for (uint32_t i = 0; i < f->shape.tasks; i++) {
+            any = any || !isnan(label[i]);
+            SHOAL_ASSERT(isnan(label[i]) || (f->real >> i & 1) != 0 || label[i] == 0.0f ||
+                         label[i] == 1.0f);
+        }
+        SHOAL_ASSERT(any);
         SHOAL_ASSERT(f->weight == FEATURE_NO_COLUMN || (isfinite(weight) && weight >= 0));
         for (uint32_t i = 0; i < f->shape.fields; i++) {
             SHOAL_ASSERT(f->shape.most[i] == 0 || count[i] <= f->shape.most[i]);

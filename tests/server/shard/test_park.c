@@ -57,18 +57,18 @@ int __wrap_engine_admit_push(struct engine *g, const struct push_record *r, stru
     return __real_engine_admit_push(g, r, plan, e);
 }
 
-uint64_t __wrap_engine_short_tables(const struct engine *g);
-uint64_t __wrap_engine_short_tables(const struct engine *g)
+struct table_set __wrap_engine_short_tables(const struct engine *g);
+struct table_set __wrap_engine_short_tables(const struct engine *g)
 {
     (void)g;
-    return short_of;
+    return set_of(short_of);
 }
 
-uint64_t __wrap_engine_held_tables(struct engine *g);
-uint64_t __wrap_engine_held_tables(struct engine *g)
+struct table_set __wrap_engine_held_tables(struct engine *g);
+struct table_set __wrap_engine_held_tables(struct engine *g)
 {
     (void)g;
-    return held;
+    return set_of(held);
 }
 
 static void chill(uint64_t key)
