@@ -96,7 +96,7 @@ static void add_escaped(struct out *o, const char *text)
     }
 }
 
-/* What the names of its samples have behind the name of the metric. */
+/* The ending that the names of its samples have behind the name of the metric. */
 static const char *suffix(enum meter_type type)
 {
     if (type == METER_COUNTER)
