@@ -43,7 +43,7 @@ struct stream;
 struct stream_spec {
     enum precision precision; /* precision of matrix products; the CPU always computes in fp32 */
     bool deterministic;
-    uint32_t device; /* which of the worker's devices, counted round; the CPU is one device */
+    uint32_t device; /* index of the worker's device, counted round; the CPU is one device */
 };
 
 /* Rows of a matrix that go from one memory to another. */
@@ -54,7 +54,7 @@ struct strip {
     size_t ld_to, ld_from;
 };
 
-/* Which values dropout keeps: value i of a layer stays when draw(key, i) >= threshold, in 2^-24,
+/* The values that dropout keeps: value i of a layer stays when draw(key, i) >= threshold, in 2^-24,
  * and is multiplied by scale = 1 / (1 - rate). threshold 0: no dropout. */
 struct dropout_mask {
     const uint32_t *key; /* (2), in the backend's memory; not read when threshold is 0 */
@@ -228,8 +228,8 @@ struct backend_ops {
     void (*download_strip)(struct stream *s, const struct strip *m);
     /* memory of the device of `other` -> memory of that of s */
     void (*fetch)(struct stream *s, struct stream *other, const struct strip *m);
-    /* What is queued on s from now on runs after all that is queued on `other` by now. Never in a
-     * section that is recorded. */
+    /* Work queued on s from now on runs after all work queued on `other` by now. Never in a section
+     * that is recorded. */
     void (*after)(struct stream *s, struct stream *other);
     /* Begins, or ends, to measure how long the stream waits in `after`. Once stream_finish has
      * followed the end, `waited` says of how many seconds it has waited how many. NULL on the host,

@@ -57,8 +57,8 @@ struct model_output {
     double loss_task[LIMIT_TASKS];
     /* 2-norms of the gradients before clipping; 0: not measured in this batch, or no gradients */
     double dense_norm, row_norm;
-    /* of a model at several sites (dense/layer/plan_sites.h): seconds of all its devices in this
-     * batch, and those among them that they waited for one another; 0: not measured in it */
+    /* a model at several sites (dense/layer/plan_sites.h): seconds of all its devices in this
+     * batch, and the seconds that they waited for one another; 0: not measured in it */
     double site_time, site_waited;
     /* precision fp16: a gradient overflowed and the loss scale is lowered; push nothing */
     bool skipped;

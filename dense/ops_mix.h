@@ -139,7 +139,7 @@ struct mix_balance_args {
     const uint32_t *live; /* as in struct norm_args */
     double *sum;          /* (gates * choices): importances */
     float *slope;         /* (gates * choices): the loss by share */
-    uint32_t examples;    /* of the batch; *live where there is one */
+    uint32_t examples;    /* examples of the batch; *live where there is one */
     const float *factor;  /* in the backend's memory */
     float *dgate;         /* (count, gates * choices) */
     uint32_t lddgate;

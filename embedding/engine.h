@@ -306,7 +306,7 @@ uint64_t engine_low_beside(const struct engine *g, uint64_t run, uint32_t lane);
 int engine_run_mode(const struct engine *g, uint64_t run, uint32_t *mode, uint32_t *lanes);
 /* The tables to which the run pushes. None: the run is not open. */
 struct table_set engine_run_tables(const struct engine *g, uint64_t run);
-/* Those of them that count in its clocks and lowest marks. */
+/* The tables of the run that count in its clocks and lowest marks. */
 struct table_set engine_run_counts(const struct engine *g, uint64_t run);
 bool engine_lane_live(const struct engine *g, uint64_t run, uint32_t lane);
 /* Lowest mark of a lane over the led tablets of one table. */
@@ -324,8 +324,8 @@ uint64_t engine_lane_generation(const struct engine *g, uint64_t run, uint32_t l
 #define ENGINE_PARTS 65536u
 struct engine_share {
     struct table_set tables; /* a table has one share at most */
-    uint32_t parts;          /* of ENGINE_PARTS; more than 0 */
-    char name[LIMIT_NAME];   /* of the space, for messages */
+    uint32_t parts;          /* the share, in parts of ENGINE_PARTS; more than 0 */
+    char name[LIMIT_NAME];   /* name of the space, for messages */
 };
 /* Sets the shares, which replace all others; they are kept in memory only. Tables in no share have
  * the parts that are left, together; without shares (count 0) all tables have all. MALFORMED:
@@ -368,14 +368,14 @@ const struct table *engine_row(struct engine *g, uint32_t table, uint64_t key, b
 /* ---- a dense table's tablet, whole ---- */
 struct engine_image_of {
     uint32_t table, tablet; /* tablet: its number in the table */
-    uint64_t run;           /* of the mark */
+    uint64_t run;           /* run of the mark */
     uint32_t lane;
 };
 struct engine_image {
     const struct table *from; /* table_image_write(from, tablet, ..) writes the image */
     size_t bytes;
     uint64_t rows;
-    uint64_t mark; /* of the lane in the run; 0: it has none, or the run is not open */
+    uint64_t mark; /* mark of the lane in the run; 0: it has none, or the run is not open */
     /* the newest record that changed the tablet; without a journal, the newest one of all */
     uint64_t sequence;
 };
@@ -435,7 +435,7 @@ struct engine_export {
     uint64_t cut;
     const char *path;
     uint32_t part, parts;
-    struct table_set tables; /* of a cut that belongs to no run: those exported; none: all */
+    struct table_set tables; /* a cut that belongs to no run: the tables to export; none: all */
 };
 /* Exports the complete cut to the new folder PATH/part-PPPP (part of `parts`) on an I/O thread.
  * Rows and journal are hard links where the file system allows it, else copies; a manifest has the
@@ -457,7 +457,7 @@ struct engine_load_options {
      * and marks. lanes above 0: it begins with that many lanes, this mode and no marks */
     uint64_t run;
     uint32_t lanes, mode;
-    /* those that may belong to the run; none: any table may. Only tables that were never changed
+    /* tables that may belong to the run; none: any table may. Only tables that were never changed
      * here are filled. A changed table whose name the checkpoint has is refused. Another changed
      * table stays as it is; it belongs to a run that begins only if it is one of these */
     struct table_set tables;
@@ -552,7 +552,7 @@ struct engine_disk_stats {
     /* borrowed: syncs of the journal beside the loop, and batches written to the store, by their
      * time */
     const struct meter_times *sync_times, *write_times;
-    uint64_t syncs;    /* of sync_times */
+    uint64_t syncs;    /* syncs counted in sync_times */
     bool syncing;      /* a further one runs */
     uint64_t segments; /* files of the journal with records that are not trimmed */
     uint64_t large, small, memory, readers;

@@ -33,7 +33,7 @@ struct store_space { /* bytes; overwritten values count until they are deleted *
     uint64_t readers; /* memory for the files' indexes and filters */
 };
 
-struct store_load {                /* what the store is doing; all 0 in memory */
+struct store_load {                /* the work that the store is doing; all 0 in memory */
     uint64_t flushes, compactions; /* that run now */
     uint64_t pending;              /* estimate: bytes that compactions have still to rewrite */
     uint64_t slowed; /* bytes a second to which writes are slowed down; 0: they are not */

@@ -83,8 +83,8 @@ uint64_t table_cold_rows(const struct table *t);
 void table_pull(const struct table *t, const uint64_t *keys, size_t count, float *rows);
 
 struct pull_args {
-    /* of the output: fp32; the table's, which loses nothing; or, of an fp32 table, any: each weight
-     * becomes the nearest value */
+    /* form of the output: fp32; the table's, which loses nothing; or, of an fp32 table, any: each
+     * weight becomes the nearest value */
     enum value_kind values;
     /* The pull is of a reader that scores: an absent key of a sparse table gets negative zeros
      * (TABLE_ABSENT), which distinguish it from a row. Its initial value would be untrained noise,
@@ -113,9 +113,9 @@ struct push_args {
     /* bsp: keep undo for this clock of table_undo_clock; a clock other than the tablet's drops its
      * old undo. 0: keep none */
     uint64_t undo_clock;
-    uint32_t width;                      /* of the gradients, enum packed_width */
+    uint32_t width;                      /* width of the gradients, enum packed_width */
     uint32_t event_time;                 /* the batch's, for ageing; 0: not known */
-    uint32_t age;                        /* of the gradients, in steps of the table */
+    uint32_t age;                        /* age of the gradients, in steps of the table */
     uint32_t lane;                       /* with `batch` it seeds random choices */
     uint32_t tablet_first, tablet_count; /* covered tablets, with keys or without */
     /* NULL: every covered tablet takes it; else take[tablet] (2^tablet_bits) is set for those that

@@ -1,4 +1,4 @@
-/* worker_arguments.h: what shoal-worker is asked to do: its command line, completed by the job file
+/* worker_arguments.h: the arguments of shoal-worker: its command line, completed by the job file
  * or, for `run`, by the worker's own file. All texts are borrowed from these three. */
 #ifndef WORKER_WORKER_ARGUMENTS_H
 #define WORKER_WORKER_ARGUMENTS_H

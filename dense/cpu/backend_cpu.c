@@ -177,7 +177,7 @@ static void cpu_linear_backward(struct stream *s, const struct linear_args *a)
              a->in);
     if (a->dx != NULL)
         cpu_gemm(s, false, false, a->count, a->dx_width, a->out, a->dy, a->lddy, a->w, a->in,
-                 a->add ? 1.0f : 0.0f, a->dx, a->lddx);
+                 (float)a->add, a->dx, a->lddx);
 }
 
 /* "OpenBLAS 0.3.21 SkylakeX kernels, others AVX-512" */

@@ -70,7 +70,7 @@ struct products_sums {
 
 KERNEL_INLINE uint32_t products_row(uint32_t vectors, uint32_t i)
 {
-    return i < vectors ? i : vectors - 1;
+    return MIN(i, vectors - 1);
 }
 
 /* work (dim, padded): column d of every vector in one row; zeros follow the last vector. */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #define THREADS 256u        /* one block has this many */
-#define DEVICES_MOST 64     /* of a machine; those beyond are not used */
+#define DEVICES_MOST 64     /* devices of a machine; those beyond are not used */
 #define ARCHITECTURE_MIN 80 /* lowest compute capability that kernels are built for */
 
 struct recording {
@@ -281,7 +281,8 @@ void device_close(struct stream *s)
     s->device = NULL;
 }
 
-/* What each device said last of its memory, 0: nothing yet; and whether it is to be asked again. */
+/* The memory of each device by its last answer, 0: none yet; answered: there is no need to ask
+ * again. */
 static struct {
     atomic_uint_least64_t taken, all;
     atomic_bool answered;

@@ -50,7 +50,7 @@ struct pinned {
 static struct {
     pthread_mutex_t lock;
     char *stretch;
-    size_t taken[LIMIT_DEVICES]; /* of pieces in use */
+    size_t taken[LIMIT_DEVICES]; /* bytes of pieces in use */
     size_t most;                 /* bytes that each device has */
     size_t used, open_bytes;     /* bytes from the front: ever handed out; open */
     uint32_t open;               /* streams that are running */

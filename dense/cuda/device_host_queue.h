@@ -67,7 +67,7 @@ struct call {
 struct recording {
     struct call *call; /* owned */
     size_t count, room;
-    size_t next; /* of a queue: the first call that has not run */
+    size_t next; /* the first call of a queue that has not run */
 };
 
 struct device {

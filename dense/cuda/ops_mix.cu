@@ -370,7 +370,7 @@ BODY void mix_lean_at(const struct mix_balance_args *a, size_t i)
 {
     uint32_t width = a->gates * a->choices;
     struct place at = place_of(i, width);
-    uint32_t first = at.column - at.column % a->choices; /* of its gate */
+    uint32_t first = at.column - at.column % a->choices; /* first column of its gate */
     const float *share = a->share + (size_t)at.row * width;
     float mean = 0.0f;
     if (a->live && at.row >= *a->live)

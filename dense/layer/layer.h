@@ -82,7 +82,7 @@ struct layer {
     const struct layer_ops *ops;
     uint32_t number; /* position in the model */
     uint32_t site;   /* where it is computed (plan_sites.h) */
-    uint32_t draw;   /* of its dropout key: its position in the model of one site */
+    uint32_t draw;   /* number of its dropout key: its position in the model of one site */
     /* x and z are read, y is written; VIEW_NONE: unused. A layer in place has x equal to y */
     struct view x, z, y;
     /* true: another layer has written the gradient of x (of z) before, so this layer adds to it. A

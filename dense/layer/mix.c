@@ -218,7 +218,7 @@ struct level {
     uint32_t number, tasks, shared, own;
     bool mixtures, last;
     struct view x;
-    struct view gates, all; /* of the tasks; of the shared experts: VIEW_NONE on the last level */
+    struct view gates, all; /* tasks' gates; shared experts' gate: VIEW_NONE on the last level */
     uint32_t gate_layer;    /* the first of the gates' linear layers */
     uint32_t gate_layers;
     bool chosen; /* by layer_choose, whose states are: */

@@ -59,7 +59,7 @@ static uint32_t layer_count(const struct layer *l, const struct pass *p)
     return pass_filled((uint32_t)MIN(MAX(load, 1), p->count), p->grain, p->count);
 }
 
-/* What runs next runs at this site. */
+/* Moves the pass to this site: the next layers run there. */
 static void pass_enter(struct pass *p, uint32_t site)
 {
     if (p->site == NULL)

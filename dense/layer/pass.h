@@ -22,7 +22,8 @@ struct step {
         table[LIMIT_JOB_TABLES]; /* places of rows; used with tables of different dims */
 };
 
-/* What differs from one site of a plan to the next (plan_sites.h), in the memory of its device. */
+/* The part of a pass that differs between the sites of a plan (plan_sites.h), in the memory of its
+ * device. */
 struct pass_site {
     struct stream *s;
     const struct model_input *in; /* the batch; dense and stats are the site's own */

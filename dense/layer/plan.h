@@ -44,7 +44,7 @@ struct plan {
     char scope[LIMIT_NAME + 16];
     uint32_t steps;              /* steps of the scope so far */
     bool by_label;               /* the parameters have an entry for each label */
-    uint32_t rows, expert, load; /* of the layers that are added now (struct layer) */
+    uint32_t rows, expert, load; /* values for the layers that are added now (struct layer) */
     uint32_t loads;              /* experts whose examples are counted */
     bool packs;                  /* some experts compute the examples that chose them alone */
     bool to_input;               /* the layer's outputs correspond to the columns of the input */

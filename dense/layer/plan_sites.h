@@ -47,7 +47,7 @@ struct site_pieces {
     uint32_t count;
     struct stats_piece stats[BLOCK_TENSORS_MAX];
     uint32_t stats_count;
-    size_t floats[LIMIT_SITES]; /* of each site's array */
+    size_t floats[LIMIT_SITES]; /* floats of each site's array */
 };
 
 struct plan;

@@ -58,10 +58,10 @@ struct run_site {
     size_t arena_bytes;
     struct step *step;
     struct run_result *result; /* the losses are those of site 0 */
-    /* of a plan with several sites; owned */
+    /* a plan with several sites has these four arrays; owned */
     float *dense, *dense_gradients; /* the site's pieces (plan_sites.h) */
     float *stats, *stats_gradients; /* as the flat arrays */
-    /* of these plans: the batch as the site sees it */
+    /* such a plan has the batch here as the site sees it */
     struct model_input in;
     struct model_output out;
 };
@@ -72,7 +72,7 @@ struct model_run {
     struct run_site site[LIMIT_SITES];
     struct pass_site pass[LIMIT_SITES];
     float *data[PLAN_TENSORS_MAX];
-    struct run_buffer array[RUN_ARRAYS]; /* of a device; the host uses none */
+    struct run_buffer array[RUN_ARRAYS]; /* arrays of a device; the host uses none */
     struct step *step_host;              /* pinned */
     struct run_result *result_host;
     uint8_t *pooling;     /* the backend's memory: (fields) */
@@ -94,7 +94,7 @@ static inline struct stream *run_stream(const struct model_run *r)
 /* Waits for all sites. Returns the first failure, with its text in *e. */
 int run_finish(struct model_run *r, struct err *e);
 
-/* run_sites.c: what a plan with several sites does in place of the whole arrays. */
+/* run_sites.c: the pieces that a plan with several sites has in place of the whole arrays. */
 /* NOMEM as false. */
 bool run_sites_allocate(struct model_run *r);
 void run_sites_free(struct model_run *r);

@@ -17,7 +17,7 @@
 
 enum doctor_kind { DOCTOR_MACHINE, DOCTOR_SERVER, DOCTOR_COORDINATOR, DOCTOR_WORKER, DOCTOR_JOB };
 
-struct doctor_settings { /* what the file says; empty and 0 where it says nothing */
+struct doctor_settings { /* the settings of a file; empty and 0 where it states nothing */
     enum doctor_kind kind;
     char file[LIMIT_PATH];
     char listen[256], advertise[256];

@@ -73,7 +73,7 @@ static void owner_of(const struct doctor_host *h, uint64_t inode, char name[32],
 /* ---- the places of a file ---- */
 
 struct place {
-    const char *key; /* of the configuration file: the place is its value */
+    const char *key; /* key of the configuration file: the place is its value */
     char endpoint[256];
     unsigned port, ports; /* and the ports - 1 after it; 0: any */
     char holder[32];      /* process of the daemon's own kind that has them; "": none */

@@ -17,7 +17,7 @@
 struct order {
     const char *where, *since_where; /* as the line has them; since: NULL */
     struct reader *from, *since;     /* owned; since: NULL */
-    bool table[LIMIT_TABLES];        /* of `from`: to be written */
+    bool table[LIMIT_TABLES];        /* the tables of `from` to be written */
     struct legend names;
     struct export_counts count[LIMIT_TABLES];
     struct export export;

@@ -53,7 +53,7 @@ uint64_t export_array_bytes(const struct export_array *a);
 struct export_column {
     const char *name; /* "vectors" */
     const char *text; /* its columns in tsv and csv are called so and numbered; NULL: by its name */
-    uint32_t number;  /* of the first of them */
+    uint32_t number;  /* number of the first of them */
     enum export_type type;
     uint32_t count; /* values of a row; 0: one, and the array has one dimension */
     uint32_t at;    /* offset in a row */
@@ -66,7 +66,7 @@ struct export_layout {
     char table[LIMIT_NAME];
     struct export_column column[EXPORT_COLUMNS];
     uint32_t columns; /* 0: the list is of tensors */
-    uint32_t bytes;   /* of a row */
+    uint32_t bytes;   /* size of a row */
     uint32_t states;  /* tensors: values of optimizer state that an element has */
 };
 /* The columns of a sparse table. */
@@ -103,7 +103,7 @@ struct export_list {
     struct export *export; /* borrowed */
     struct export_layout layout;
     struct json *arrays;   /* borrowed: what export.json says of the arrays */
-    uint64_t rows;         /* of the piece that is written */
+    uint64_t rows;         /* rows of the piece that is written */
     uint32_t piece, spool; /* safetensors: its number, and that of its first file */
     struct export_file *file[EXPORT_COLUMNS]; /* owned; one a column, or the first alone */
 };
@@ -152,7 +152,7 @@ void export_array_note(struct json *arrays, const struct export_array *a, const 
 struct export_counts {
     uint64_t rows, erased; /* written; of a dense table: rows, its blocks */
     uint64_t left_out;     /* blocks of tensors that the job does not have any more */
-    uint32_t numbers;      /* of a row: weights and state */
+    uint32_t numbers;      /* numbers of a row: weights and state */
     uint32_t tensors;
 };
 
@@ -174,7 +174,7 @@ struct export_told {
     struct json *whole, *tables, *tensors, *optimizers; /* whole owns the others */
 };
 void export_told_begin(struct export_told *t, const struct export *x);
-/* What the manifest says of a checkpoint, under `member`; null where the folder has none. */
+/* Writes a checkpoint's job, date and counts under `member`; null where the folder has none. */
 void export_told_folder(struct export_told *t, const char *member, const char *folder);
 void export_told_fields(struct export_told *t, const struct legend *names);
 /* A sparse table; returns its list of arrays. */

@@ -37,7 +37,7 @@ struct export_shards {
     uint32_t spools;      /* made so far */
     uint32_t files;       /* complete */
     uint64_t bytes;       /* data of the shard that is not complete */
-    uint64_t total_bytes; /* of all complete files */
+    uint64_t total_bytes; /* bytes of all complete files */
 };
 
 void export_free(struct export *x)

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TENSOR_VALUES_MAX ((uint64_t)1 << 28) /* of one tensor */
+#define TENSOR_VALUES_MAX ((uint64_t)1 << 28) /* values of one tensor */
 
 /* The buffers of one tensor. */
 struct buffers {
@@ -81,7 +81,7 @@ static int block_take(const struct table *table, const struct export_tensor *t, 
                        "without --state",
                        t->name);
     if (row == NULL)
-        table_pull(table, &key, 1, weights); /* what a worker begins with */
+        table_pull(table, &key, 1, weights); /* the weights that a worker begins with */
     else
         table_row_weights(s, row, weights);
     memcpy(b->value + first, weights, count * sizeof *weights);

@@ -35,14 +35,14 @@ struct import {
     struct reader *reader;
     struct key_place place;
     const struct table_schema *schema;
-    uint32_t index; /* of the table */
+    uint32_t index; /* number of the table */
     struct import_line line;
     struct import_naming naming;
     struct import_source *source;
     struct import_erased erased;
     struct import_keys *keys;
     float *row;       /* owned */
-    uint64_t token;   /* of this import (coordinator) */
+    uint64_t token;   /* token of this import (coordinator) */
     uint64_t evicted; /* rows of erased keys that are gone */
     double seconds;
 };
@@ -348,7 +348,7 @@ static void tell(const struct import *m, const struct import_counts *c)
         (void)json_set_int(j, "erased", (int64_t)m->erased.count);
         (void)json_set_int(j, "evicted", (int64_t)m->evicted);
         (void)json_set_hex(j, "checksum", m->source->checksum);
-        (void)json_set_number(j, "seconds", m->seconds); /* of sending */
+        (void)json_set_number(j, "seconds", m->seconds); /* the time of sending */
         cli_json_print(j);
         json_free(j);
         return;

@@ -37,7 +37,7 @@ enum import_form {
     IMPORT_TEXT     /* the value as it stands in the file */
 };
 
-struct import_key {   /* of a row, as its file has it */
+struct import_key {   /* key of a row, as its file has it */
     uint64_t number;  /* RAW, INTEGER */
     bool negative;    /* INTEGER: number is its two's complement */
     const char *text; /* TEXT: (bytes), lent until the next row */
@@ -58,16 +58,16 @@ struct import_source {
     uint64_t (*sum)(const struct import_source *s); /* XXH3 of the files, one after the other */
     void (*close)(struct import_source *s);         /* frees it */
     uint64_t checksum;                              /* sum, when it was opened */
-    char names[96];                                 /* of the files, for the audit */
+    char names[96];                                 /* names of the files, for the audit */
 };
 
 /* The files of a line. */
 struct import_line {
     const char *path;                  /* a file or a folder; NULL: none */
     const char *ids, *weights, *state; /* npy files, or arrays of `path`; NULL: not named */
-    const struct table_schema *schema; /* of the table */
+    const struct table_schema *schema; /* schema of the table */
     bool raw;                          /* keys of files that are no export are the table's own */
-    const struct legend *names;        /* of the tables, for the network's tensors */
+    const struct legend *names;        /* names of the tables, for the network's tensors */
     struct json *fields;               /* out; owned: those of export.json, or NULL */
 };
 /* Each opens what the line names: arrays of npy or safetensors, a folder of a dense table, tsv or
@@ -83,7 +83,7 @@ int import_text_of(const struct import_line *l, const char *text, size_t bytes, 
 
 /* ---- erased keys ----------------------------------------------------------------------------- */
 
-struct import_erased { /* of a difference (`shoal export --since`) */
+struct import_erased { /* erased keys of a difference (`shoal export --since`) */
     bool difference;
     uint64_t *key; /* owned; (count), in the order of key_mix: keys whose rows go */
     size_t count, room;
@@ -121,7 +121,7 @@ uint64_t import_keys_at(const struct import_keys *k, uint64_t row);
 /* ---- sending --------------------------------------------------------------------------------- */
 
 struct import_order {
-    const char *endpoint; /* of the coordinators */
+    const char *endpoint; /* endpoints of the coordinators */
     const char *space;    /* whose table; "": the only one's */
     const struct table_schema *schema;
     struct import_source *source;

@@ -23,7 +23,7 @@ enum { ABOUT_BYTES = 64 << 20, FILES = 8192 };
 
 struct import_opened {
     struct import_file file;
-    struct tensor_list list; /* of a safetensors file */
+    struct tensor_list list; /* tensors of a safetensors file */
     struct tensor npy;       /* else */
     bool safe;
 };

@@ -23,7 +23,7 @@ struct sender {
     struct client *client;
     struct assigner *assigner;
     struct env_timer progress, patience, asks;
-    uint64_t rows, row; /* of the source; the next one */
+    uint64_t rows, row; /* rows of the source; the next row */
     bool begun, ended;
     int status;
     struct err err;

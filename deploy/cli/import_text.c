@@ -20,7 +20,7 @@
 
 enum { NAME = 32, CELL = 64 };
 
-/* What a column is. STAT: show, click, delta_score; WORD: time, flags. */
+/* The kind of a column. STAT: show, click, delta_score; WORD: time, flags. */
 enum text_what {
     COLUMN_KEY,
     COLUMN_VALUE,
@@ -101,7 +101,7 @@ static bool is_next(const char *name, char letter, uint32_t next)
     return name[0] == letter && whole_read(name + 1, strlen(name + 1), &n) && n == next;
 }
 
-struct head { /* what the names say */
+struct head { /* the columns by their names */
     uint32_t weights, state;
     bool key, value, stats[5]; /* as in stats_name */
 };

@@ -19,7 +19,7 @@ struct reader {
     struct ask *coordinator;  /* NULL: not live */
     char space[LIMIT_NAME];   /* whose tables; "": the only one's */
     uint16_t *shard_of;       /* by tablet, over all tables */
-    struct table_set numbers; /* of the tables on the shards, in their order (table_set_nth) */
+    struct table_set numbers; /* tables on the shards, in their order (table_set_nth) */
     uint32_t tablet_count;
     struct ask *shard[LIMIT_SHARDS];
     uint32_t asked;        /* number of connected shards */

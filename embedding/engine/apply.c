@@ -567,7 +567,7 @@ static struct table_set tables_of(const struct record_header *h, const void *pay
         return r.tables;
     case RECORD_TABLET_IN:
         return set_of(((const struct record_tablet_in *)payload)->table);
-    default: /* of a run that is over; or RECORD_TABLET_OUT, of several tables (moved.c) */
+    default: /* a record of a run that is over; or RECORD_TABLET_OUT, of several tables (moved.c) */
         return TABLE_SET_NONE;
     }
 }

@@ -148,7 +148,7 @@ int engine_image(const struct engine *g, const struct engine_image_of *of, struc
                                  .bytes = table_image_bytes(t->table, of->tablet),
                                  .rows = table_tablet_rows(t->table, of->tablet),
                                  .sequence = t->changed[of->tablet]};
-    if (g->journal == NULL) /* what no image needs is not noted */
+    if (g->journal == NULL) /* without a journal `changed` is not kept */
         out->sequence = g->sequence;
     if (run != NULL)
         out->mark = marks_get(run->marks, of->lane, of->table, of->tablet);

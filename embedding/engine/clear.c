@@ -47,7 +47,7 @@
 struct clear {
     struct engine_job job;
     uint64_t number;         /* the job's number */
-    struct table_set tables; /* those that go */
+    struct table_set tables; /* tables that go */
     uint64_t sequence;
     struct arena *arena; /* owned: for the rows to come, if no table stays */
     struct runs after;   /* its lists are owned; the runs that stay are the engine's */

@@ -44,10 +44,10 @@ struct copy {
     uint32_t loads;
     engine_copy_begun begun;
     void *context;
-    /* of the I/O thread while `reading`: */
+    /* used by the I/O thread alone while `reading`: */
     bool opened;
     struct cut_source source;
-    struct stored_as_of control; /* of the stored control state */
+    struct stored_as_of control; /* position of the stored control state */
     struct journal_files files;
     struct journal_cursor cursor;
     struct journal_record record; /* the cursor's current one; head NULL: none */

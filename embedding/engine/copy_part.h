@@ -17,8 +17,8 @@ enum copy_stage { COPY_PAIRS = 1, COPY_RECORDS, COPY_END };
 
 /* A position: the item that a part begins with. */
 struct copy_at {
-    uint64_t salt;   /* of the copy: no two have the same */
-    uint64_t index;  /* of the part */
+    uint64_t salt;   /* salt of the copy: no two have the same */
+    uint64_t index;  /* index of the part */
     uint64_t record; /* COPY_RECORDS: sequence of the next record */
     uint64_t offset; /* bytes of the item that earlier parts have */
     char key[16];    /* COPY_PAIRS: no pair below it is left; with an offset its own key */

@@ -25,7 +25,7 @@ struct cut_copy {
     void *control;            /* owned; the control state of GO; NULL: a batch has written it */
     size_t control_bytes;     /* length of the control state */
     uint64_t sequence;
-    struct table_set tables; /* those that existed at GO */
+    struct table_set tables; /* tables that existed at GO */
     uint32_t table, tablet;  /* the next tablet */
     uint64_t bytes;          /* bytes of images so far */
     uint64_t room;           /* estimate of their total */

@@ -302,7 +302,7 @@ static int check_followed(struct engine *g, const struct push_record *r, bool bs
 {
     *run = runs_find(&g->runs, r->run);
     *table = engine_slot(g, r->table);
-    const bool rows = r->rows != NULL; /* of no run */
+    const bool rows = r->rows != NULL; /* assigned rows belong to no run */
     if (!rows && (*run == NULL || r->lane >= (*run)->lanes))
         return differs(r, "there is no such lane", e);
     if (!rows && (r->generation != (*run)->lane[r->lane].generation || bsp != run_is_bsp(*run)))

@@ -236,7 +236,7 @@ struct engine {
     uint64_t committed; /* last written record (without a journal: last applied) */
     uint32_t pending;   /* admitted and not applied yet */
     uint64_t control_changed, control_written, control_durable;
-    struct terms terms; /* of the records up to `sequence` */
+    struct terms terms; /* terms of the records up to `sequence` */
     struct tail *tail;  /* owned; NULL: there are no followers */
     struct engine_readers readers;
     bool broken;  /* the disk failed: nothing is acknowledged any more */

@@ -211,9 +211,9 @@ static int restored_in_cut(struct apply *a, const struct record_restore *record,
     return run_alone(a, record, sequence, past, e);
 }
 
-/* Which tablets are older is known once they are back. If none is, the record only opens its run,
- * and its cut may be gone. A segment may have any number of such restores; of others there are no
- * more than engine_restore allows to wait. */
+/* The older tablets are known once they are back. If none is, the record only opens its run, and
+ * its cut may be gone. A segment may have any number of such restores; of others there are no more
+ * than engine_restore allows to wait. */
 static int restored(struct apply *a, const struct record_restore *record, uint64_t sequence,
                     bool past, struct err *e)
 {

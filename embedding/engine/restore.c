@@ -277,7 +277,7 @@ static int source_end(struct restore *s, struct err *e)
     return 0;
 }
 
-#define ROW_BYTES 128u /* of a row in an image, about */
+#define ROW_BYTES 128u /* size of a row in an image, about */
 
 /* About how many rows a record changes. */
 static uint64_t rows_of(const struct record_header *h)

@@ -31,7 +31,7 @@
 #define FLUSH_MOST (32u << 20)
 #define FLUSH_LEAST (256u << 10)
 
-/* What the parts so far allow to come next. */
+/* The items and records that may come next, by the parts so far. */
 struct order {
     struct store_item last; /* key of the last pair; key_bytes 0: none */
     uint64_t record;        /* sequence of the next record; 0: any */
@@ -44,8 +44,8 @@ struct engine_seed {
     char *dir; /* owned; NULL: in memory */
     uint64_t memory;
     uint32_t segment_bytes;
-    uint64_t number, sequence; /* of the copy */
-    struct copy_at next;       /* what the next part begins with; index 0: none has come */
+    uint64_t number, sequence; /* number and sequence of the copy */
+    struct copy_at next;       /* first item of the next part; index 0: no part has come */
     struct copy_load load[LIMIT_TABLES];
     uint32_t loads;
     struct store *store;     /* owned; NULL: not opened yet */

@@ -22,7 +22,7 @@
 
 #define LEAVE_UNTIL 14u /* sixteenths of the limit at which rows stop leaving */
 #define BORROW_UNTIL 15u
-#define PAIR_BYTES 16u /* of a row on disk, beside the row */
+#define PAIR_BYTES 16u /* bytes of a row on disk, beside the row */
 
 /* ---- groups ---- */
 
@@ -91,7 +91,7 @@ int engine_shares_set(struct engine *g, const struct engine_share *share, uint32
         return rc;
     for (uint32_t i = 0; i < count; i++)
         made[i] = group_made(tier, &share[i]);
-    /* which tablets rows leave with the batch in flight stays known: it is by table */
+    /* the tablets whose rows leave with the batch in flight stay known: they are kept by table */
     share_init(g);
     for (uint32_t i = 0; i < count; i++) {
         struct tier_group *s = &tier->group[tier->groups];

@@ -175,7 +175,7 @@ void archive_clear(struct archive *a)
 
 struct found {
     const struct record_header *h;
-    size_t bytes;   /* of a key's data behind the keys: its gradient, or its row */
+    size_t bytes;   /* size of a key's data behind the keys: its gradient, or its row */
     char *payload;  /* the whole payload, in the cursor's window */
     uint32_t *hits; /* (hit_count): positions of wanted keys among the record's */
     uint32_t hit_count;

@@ -48,7 +48,7 @@ struct blame_entry { /* a push that changed a row, or (assigned) brought the row
 
 struct table_schema;
 struct archive_wish {
-    const struct table_schema *schema; /* of the table; borrowed */
+    const struct table_schema *schema; /* schema of the table; borrowed */
     const uint64_t *keys;              /* (count), sorted by value; borrowed */
     uint32_t count;
     uint64_t above;          /* records up to this one belong to tables that are gone */

@@ -28,8 +28,8 @@ enum record_kind {
     RECORD_FENCE = 5,
     RECORD_RESTORE = 6,
     RECORD_KEYS = 7, /* keys erased, blocked, allowed; fields dropped */
-    /* Of a shard with followers (embedding/follow.h). RECORD_BASE has no payload: the state behind
-     * it does not follow from the records before it. */
+    /* Records of a shard with followers (embedding/follow.h). RECORD_BASE has no payload: the state
+     * behind it does not follow from the records before it. */
     RECORD_TERM = 8,
     RECORD_BASE = 9,
     RECORD_CUT = 10,
@@ -57,7 +57,7 @@ struct push_record {
     uint32_t key_count;
     uint32_t event_time;   /* seconds since 1970; 0: unknown */
     uint64_t worker, task; /* origin of the push, for the quarantine only; not in the journal */
-    uint32_t width;        /* of a gradient, enum packed_width */
+    uint32_t width;        /* width of a gradient, enum packed_width */
     uint64_t clock;        /* steps of the oldest rows that it was computed from; 0: unknown */
     uint32_t age;          /* steps that the table has gone since, up to its admission */
     const uint64_t *keys;  /* (key_count) */
@@ -66,7 +66,7 @@ struct push_record {
     uint32_t image_bytes;
     const float *rows;   /* (key_count, row_floats), directly behind the keys; NULL: none */
     uint32_t row_floats; /* table_assign_floats */
-    uint32_t parts;      /* of rows: ASSIGN_* (table.h), which are flags of the record */
+    uint32_t parts;      /* parts of the rows: ASSIGN_* (table.h), which are flags of the record */
 };
 
 /* True for a record with the head of a push. */
@@ -133,7 +133,7 @@ _Static_assert(sizeof(struct segment_header) == SEGMENT_HEADER_BYTES,
 /* Payloads of the control records. */
 struct record_run_open { /* as in RECORD_RUN_OPEN_FAR; record_of_run_open has the other form */
     uint64_t run;
-    struct table_set tables; /* those that count in the run's clocks */
+    struct table_set tables; /* tables that count in the run's clocks */
     uint32_t lanes, mode;
 };
 _Static_assert(sizeof(struct record_run_open) == 48, "record_run_open is a disk format");

@@ -30,7 +30,7 @@ struct tail;
 struct tail *tail_new(uint64_t bytes, uint64_t next);
 void tail_free(struct tail *t);
 void tail_limit(struct tail *t, uint64_t bytes);
-uint64_t tail_bytes(const struct tail *t); /* of memory */
+uint64_t tail_bytes(const struct tail *t); /* size in memory */
 /* Copies a sealed record. */
 void tail_add(struct tail *t, const struct record_header *h, const struct record_payload *payload);
 /* Lets go of records up to this one, which every follower has. The memory is used again, while

@@ -40,7 +40,7 @@ struct arena {
     uint32_t region_count, region_room;
     uint64_t large_bytes; /* bytes of blocks larger than a chunk */
     uint64_t free_total;  /* free units in all chunks */
-    uint64_t bare_bytes;  /* of the chunks that are bare */
+    uint64_t bare_bytes;  /* bytes of the chunks that are bare */
 };
 
 /* Takes a run of `units` (1..512) adjacent units of one chunk. Returns the number of the first, or

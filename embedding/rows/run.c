@@ -140,7 +140,7 @@ void runs_become(struct runs *r, struct runs *after)
         if (runs_find(after, r->run[i]->id) == NULL)
             run_free(r->run[i]);
     runs_lists_free(r);
-    after->dense = r->dense; /* of the tables that are here now */
+    after->dense = r->dense; /* the dense tables that are here now */
     *r = *after;
     *after = (struct runs){0};
 }
@@ -304,7 +304,7 @@ struct column_near {
 _Static_assert(sizeof(struct column_head) == 48 && sizeof(struct column_near) == 24,
                "column_head is a disk format");
 
-struct column { /* of a tablet; what is left to read */
+struct column { /* the unread rest of a tablet's column */
     const char *at, *end;
     uint32_t runs, form;
 };

@@ -38,8 +38,8 @@ struct run_lane {
 
 struct run {
     uint64_t id;
-    struct table_set tables; /* those that it pushes to, which count in its clocks */
-    struct table_set apart;  /* of these, the ones that do not count after all (RUN_APART) */
+    struct table_set tables; /* tables that it pushes to, which count in its clocks */
+    struct table_set apart;  /* tables among these that do not count after all (RUN_APART) */
     uint32_t lanes, mode;
     bool ghost;
     uint64_t seen; /* ghost: the latest sequence at which it was open */
@@ -60,7 +60,7 @@ struct run_past {
     uint64_t until; /* no record from this sequence on is its own */
 };
 
-/* What has become of the tables that had one number. */
+/* The history of the tables that had one number. */
 struct run_place {
     uint64_t newest; /* the highest id ever added of a run that pushes to one */
     /* The job for which one was last dropped (clear.c), and the last record before that: no record
@@ -75,7 +75,7 @@ struct runs {
     uint32_t past_count, past_capacity;
     uint64_t newest;                   /* the highest id ever added */
     struct run_place of[LIMIT_TABLES]; /* by the number of a table */
-    struct table_set dense;            /* those that are here and dense */
+    struct table_set dense;            /* the dense tables that are here */
     uint64_t barrier;                  /* the highest of all tables */
 };
 

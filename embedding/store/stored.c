@@ -31,7 +31,7 @@
 #define CONTROL_VERSION 8u
 #define CONTROL_OLDEST 3u
 #define LOAD_MAGIC 0x3244414f4c4c4853ull
-#define LOAD_MAGIC_NEAR 0x3144414f4c4c4853ull /* of tables 0 to 63 */
+#define LOAD_MAGIC_NEAR 0x3144414f4c4c4853ull /* magic of loads of tables 0 to 63 */
 
 struct tablet_head {
     uint64_t magic;
@@ -49,7 +49,7 @@ struct control_head {
     uint32_t tables, runs;
     uint64_t floor;
     uint64_t newest;           /* runs.newest */
-    uint64_t cleared, barrier; /* of every table that is not listed; not in CONTROL_MAGIC_3 */
+    uint64_t cleared, barrier; /* values of tables that are not listed; not in CONTROL_MAGIC_3 */
 };
 #define CONTROL_HEAD_3 offsetof(struct control_head, cleared)
 _Static_assert(sizeof(struct control_head) == 64, "control_head is a disk format");
@@ -57,12 +57,12 @@ _Static_assert(sizeof(struct control_head) == 64, "control_head is a disk format
 /* in `mode`: a dropped run; instead of lanes a u64, run_past.seen, follows */
 #define CONTROL_PAST (1u << 31)
 
-struct control_run { /* of version 8 */
+struct control_run { /* a run of version 8 */
     uint64_t id;
     struct table_set tables;
     uint32_t lanes, mode;
 };
-struct control_run_7 { /* of the versions up to 7 */
+struct control_run_7 { /* a run of the versions up to 7 */
     uint64_t id, tables;
     uint32_t lanes, mode;
 };

@@ -12,13 +12,13 @@
 #define LIMIT_UNPACK_BYTES (256u << 10) /* memory of protobuf-c for one header */
 #define LIMIT_KEYS 65536u               /* keys of one pull or push */
 #define LIMIT_WIDTH 4096u               /* floats of one row's weights */
-#define LIMIT_TABLES 256u               /* of a fleet, all spaces together */
+#define LIMIT_TABLES 256u               /* tables of a fleet, all spaces together */
 #define LIMIT_SPACES 32u                /* models of a fleet */
 #define LIMIT_JOB_TABLES 32u            /* tables of a job file: sparse ones */
 #define LIMIT_TABLETS 65536u            /* tablets of one table */
-#define LIMIT_FLEET_TABLETS 4194304u    /* of all tables: their map is one frame */
+#define LIMIT_FLEET_TABLETS 4194304u    /* tablets of all tables: their map is one frame */
 #define LIMIT_SHARDS 1024u
-#define LIMIT_COPIES 5u             /* of a shard, its leader among them */
+#define LIMIT_COPIES 5u             /* copies of a shard, its leader among them */
 #define LIMIT_SHARD_TABLETS_MIN 16u /* tablets of a table on a shard; fewer are refused */
 #define LIMIT_LANES 1024u
 #define LIMIT_OBJECTS 65536u /* objects of a log */
@@ -34,11 +34,11 @@
 #define LIMIT_PATH 1024u
 #define LIMIT_FIELDS 512u /* feature fields of an example */
 #define LIMIT_NUMERIC 512u
-#define LIMIT_DEVICES 16u           /* of a worker */
-#define LIMIT_MICRO_BATCHES 256u    /* of a batch */
-#define LIMIT_SITES 16u             /* of a model: stages times split */
+#define LIMIT_DEVICES 16u           /* devices of a worker */
+#define LIMIT_MICRO_BATCHES 256u    /* micro-batches of a batch */
+#define LIMIT_SITES 16u             /* sites of a model: stages times split */
 #define LIMIT_TASKS 8u              /* labels of an example */
-#define LIMIT_EXPERTS 640u          /* of a job, all levels, whose examples are counted */
+#define LIMIT_EXPERTS 640u          /* experts of a job, all levels, whose examples are counted */
 #define LIMIT_PASS 64u              /* columns that a prediction passes on */
 #define LIMIT_BY 32u                /* fields of evaluate.by */
 #define LIMIT_LINE_BYTES (1u << 20) /* one input line */

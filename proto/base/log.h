@@ -43,7 +43,7 @@ void log_json_set(bool json);
 struct log_place {
     const char *file, *function;
     int line;
-    /* of log_flood.c, under its lock: begin of the minute, hash of the last text */
+    /* the state of log_flood.c, under its lock: begin of the minute, hash of the last text */
     uint64_t begun_ns, last;
     uint32_t said, same, left_out;
 };

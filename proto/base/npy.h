@@ -12,7 +12,7 @@
 
 enum {
     NPY_HEAD = 128, /* bytes; a multiple of 64, so that the elements are aligned when mapped */
-    NPY_DIMS = 4    /* of an array, at most */
+    NPY_DIMS = 4    /* dimensions of an array, at most */
 };
 
 /* type: "<f4". shape: (dims), each below 10^13, so that the text fits; dims: 1..NPY_DIMS. */

@@ -77,7 +77,7 @@ static inline struct table_set table_set_or(struct table_set a, struct table_set
     return a;
 }
 
-/* Those of a that are not in b. */
+/* The tables of a that are not in b. */
 static inline struct table_set table_set_less(struct table_set a, struct table_set b)
 {
     for (uint32_t i = 0; i < TABLE_SET_WORDS; i++)

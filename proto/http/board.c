@@ -53,7 +53,7 @@ static uint64_t silent_ns(const struct board *b, uint32_t loop)
     return now_ns > pulse_ns ? now_ns - pulse_ns : 0;
 }
 
-/* Whether the loop is ready, and the reason if not. */
+/* True when the loop is ready; else `why` has the reason. */
 static bool ready_is(struct board *b, uint32_t loop, char why[BOARD_WHY])
 {
     const struct loop *l = &b->loop[loop];

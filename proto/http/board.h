@@ -31,7 +31,7 @@
 struct board_options {
     const char *program, *version;
     const char *listen, *token; /* http_options; listen "": no board */
-    const char *loop;           /* what a loop is called: "shard" */
+    const char *loop;           /* the noun for a loop: "shard" */
     uint32_t loops;
     const struct http_route *route; /* (routes), further ones, borrowed until board_close */
     uint32_t routes;

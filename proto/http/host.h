@@ -1,4 +1,4 @@
-/* host.h: whether a request was sent to this server, or to a web site's name that leads here.
+/* host.h: distinguishes a request to this server from one to a web site's name that leads here.
  *
  * A hostile site can let its own name point to 127.0.0.1 (DNS rebinding). A browser that shows the
  * site, on this machine or with a tunnel to it, then takes this server for the site, and lets the

@@ -41,7 +41,7 @@
 #define BEARER "Bearer "
 #define PAUSE_MS 50
 #define ROUND 16  /* connections accepted in one round */
-#define FORMATS 2 /* of a page: http_route, other */
+#define FORMATS 2 /* forms of a page: http_route, other */
 
 struct connection {
     int fd; /* -1: the place is free */
@@ -54,7 +54,7 @@ struct page {
     uint64_t made_ns;
 };
 
-/* What the thread may use of the processor: it saves the time that passes over HTTP_SHARE. */
+/* The processor time that the thread may use: it saves the time that passes over HTTP_SHARE. */
 struct purse {
     int64_t saved_ns;
     uint64_t at_ns, used_ns; /* the clock and the thread's processor time of the last look */

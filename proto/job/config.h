@@ -40,7 +40,7 @@ struct config_key {
     const char *values;    /* the content of a string or a list */
     const char *unit;      /* the unit of a CONFIG_SIZE's range */
     const char *text;      /* the purpose of the key */
-    char letter;           /* of an option: "-b" is the same as "--batch"; 0: none */
+    char letter;           /* the letter of an option: "-b" is the same as "--batch"; 0: none */
     size_t fact; /* offset of its default in struct optimizer_facts; 0: it has none there */
 };
 

@@ -79,7 +79,7 @@ static size_t line_end(const char *text, size_t start, size_t bytes)
     return MIN(end, bytes);
 }
 
-/* Which added lines are left out. */
+/* The added lines that a copy of the text leaves out. */
 struct left_out {
     bool order, zone, limit, lanes;
 };

@@ -110,7 +110,7 @@ struct column {
 };
 
 #define CROSS_PARTS 3u    /* columns of a cross at most */
-#define LIMIT_CROSSES 64u /* of a job */
+#define LIMIT_CROSSES 64u /* crosses of a job */
 
 /* A field whose values are those of its columns together: features.crosses. */
 struct job_cross {
@@ -155,7 +155,7 @@ struct job_span {
     uint32_t from, to; /* event time, seconds since 1970: from `from` up to and without `to` */
 };
 
-#define JOB_LANES 2u  /* of a job that waits to be told, and places of a worker that says none */
+#define JOB_LANES 2u  /* lanes while lanes_there is 0, and places of a worker that states none */
 #define JOB_SPLITS 3u /* indexed by enum wire_split: data.train, data.valid, data.test */
 
 enum kafka_from { KAFKA_EARLIEST, KAFKA_LATEST, KAFKA_TIME };
@@ -288,7 +288,7 @@ struct job {
         uint32_t split;       /* devices that a stage's wide layers are cut over; 0 counts as 1 */
         uint32_t split_above; /* outputs; wider linear layers are cut */
         double task_weight[LIMIT_TASKS];  /* weights of the tasks' losses; default 1; not all 0 */
-        enum loss_kind loss[LIMIT_TASKS]; /* of each label */
+        enum loss_kind loss[LIMIT_TASKS]; /* loss of each label */
         double huber_delta; /* huber: an error above it counts by its size, not its square */
         double dropout;
         enum norm_kind norm;
@@ -300,7 +300,7 @@ struct job {
     struct {
         uint32_t batch;
         uint32_t window;        /* slices of a lane's batch, of `batch` rows each; 0 counts as 1 */
-        uint32_t micro_batches; /* of a batch, under way in the stages at once; 0 counts as 1 */
+        uint32_t micro_batches; /* parts of a batch, in the stages at once; 0 counts as 1 */
         bool allreduce;         /* the workers keep the network in step (worker/ring) */
         bool sharded;           /* allreduce: each worker has a part of the optimizer's state */
         uint32_t publish_ms;    /* allreduce: the tables get the network so often */
@@ -320,7 +320,7 @@ struct job {
         uint32_t staleness;
         uint32_t prefetch;
         uint32_t lanes;       /* default 2; 0: as the workers have places for, then `lanes_there` */
-        uint32_t lanes_there; /* what the coordinator found; 0: not yet */
+        uint32_t lanes_there; /* lanes that the coordinator found; 0: not yet */
         enum backend_kind backend;
         uint64_t seed;
         uint32_t task_batches; /* batches in a task; 0: the coordinator chooses */
@@ -405,9 +405,9 @@ struct job {
          * file, too */
         double drop;
         uint32_t resend_ms;          /* default 1000 */
-        enum value_kind values;      /* of rows of fp32 tables on their way to a worker */
-        enum packed_width gradients; /* of sparse tables */
-        enum value_kind dense;       /* of the sums of a ring (train.allreduce) */
+        enum value_kind values;      /* form of fp32 tables' rows on their way to a worker */
+        enum packed_width gradients; /* width of sparse tables' gradients */
+        enum value_kind dense;       /* form of a ring's sums (train.allreduce) */
     } net;
     struct {
         uint64_t max;  /* bytes; 0: max(1 GiB, row bytes) */

@@ -28,7 +28,7 @@
                     "[Metrics](metrics.md)"                                                        \
     }
 
-#define KEYS_DAEMON KEYS_LOG, KEYS_METRICS, KEYS_METRICS_TOKEN /* of every daemon */
+#define KEYS_DAEMON KEYS_LOG, KEYS_METRICS, KEYS_METRICS_TOKEN /* keys of every daemon */
 
 const struct config_key keys_server[] = {
     {"name", CONFIG_STRING, 0, 0, NULL, .fallback = "",

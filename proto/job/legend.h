@@ -52,7 +52,7 @@ struct legend_name {
 /* The figures of a column's numbers, as the text of a scale (scale.h). They stay as long as its
  * rule stays, so that rows and layers keep their meaning. */
 struct legend_figures {
-    char name[LEGEND_NAME]; /* of the column */
+    char name[LEGEND_NAME]; /* name of the column */
     char *text;             /* owned */
 };
 

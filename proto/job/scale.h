@@ -19,7 +19,7 @@
 /* log1p: sign(x) log(1 + |x|); bucket: a category; standard: (x - mean) / deviation */
 enum number_transform { NUMBER_NONE, NUMBER_LOG1P, NUMBER_BUCKET, NUMBER_STANDARD };
 
-#define SCALE_BORDERS 49u   /* of a column at most */
+#define SCALE_BORDERS 49u   /* borders of a column at most */
 #define SCALE_TEXT 768u     /* bytes of a text with its end */
 #define SCALE_FILL_TEXT 32u /* bytes of ", fill X" with its end */
 #define SCALE_RULE_TEXT 72u /* bytes of a rule's text with its end */

@@ -9,7 +9,7 @@
 #define MAGIC "\x93NUMPY"
 enum { MAGIC_BYTES = 6 };
 
-struct text { /* what is left of it */
+struct text { /* the rest of a text */
     const char *at, *end;
 };
 
@@ -97,7 +97,7 @@ static int descr_read(const char *descr, struct tensor *out, struct err *e)
                    descr);
 }
 
-/* What a head must say, and has said. */
+/* The values that a head must state, and those that were read. */
 struct said {
     char descr[32];
     bool order, fortran, shape;

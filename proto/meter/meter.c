@@ -30,7 +30,9 @@ double meter_bound(const struct meter_row *row, uint32_t cell)
         return INFINITY;
     if (strcmp(row->unit, "seconds") == 0)
         return ldexp(METER_FIRST_NS * 1e-9, (int)cell);
-    return cell == 0 ? 0 : ldexp(1, (int)cell - 1);
+    if (cell == 0)
+        return 0;
+    return ldexp(1, (int)cell - 1);
 }
 
 uint32_t meter_cell(uint64_t value)

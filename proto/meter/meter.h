@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define METER_SERIES 5000u /* of a daemon */
+#define METER_SERIES 5000u /* series of a daemon */
 #define METER_LABEL 64u    /* bytes of a label's value; more are cut off */
 #define METER_LABELS 4u
 

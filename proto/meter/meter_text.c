@@ -64,7 +64,9 @@ static void add(struct out *o, const char *text)
 static void add_whole(struct out *o, int64_t value)
 {
     char digits[24], *at = digits + sizeof digits;
-    uint64_t left = value < 0 ? -(uint64_t)value : (uint64_t)value;
+    uint64_t left = (uint64_t)value;
+    if (value < 0)
+        left = -left;
     do {
         *--at = (char)('0' + left % 10);
         left /= 10;
@@ -96,7 +98,7 @@ static void add_escaped(struct out *o, const char *text)
     }
 }
 
-/* What the names of its samples have behind the name of the metric. */
+/* The ending that the names of its samples have behind the name of the metric. */
 static const char *suffix(enum meter_type type)
 {
     if (type == METER_COUNTER)

@@ -126,8 +126,8 @@ struct metric_cell {
 
 /* Sums over the examples of a label that is a number. */
 struct metric_real {
-    double square, absolute;               /* of p - y */
-    double predicted, label, label_square; /* of p, y, y^2 */
+    double square, absolute;               /* squares and absolute values of p - y */
+    double predicted, label, label_square; /* values of p, y, y^2 */
     uint64_t examples;
 };
 static inline void metric_real_add(struct metric_real *r, float p, float y)

@@ -21,7 +21,7 @@
 struct line { /* a socket on the loop */
     uv_poll_t poll;
     uv_poll_t watch;  /* a DEALER's: its connection */
-    uint32_t handles; /* of these, open in the loop */
+    uint32_t handles; /* number of the polls above that are open in the loop */
     struct net *net;
     struct sock *sock; /* owned; NULL once closed */
     struct peer *peer; /* a DEALER's; NULL on the ROUTER */

@@ -26,8 +26,8 @@
 #include <stdint.h>
 
 #define COORDINATORS_MAX 5u
-#define COORDINATORS_BYTES 256u                                   /* of an endpoint, with its 0 */
-#define COORDINATORS_LIST (COORDINATORS_MAX * COORDINATORS_BYTES) /* of a list, with its 0 */
+#define COORDINATORS_BYTES 256u                                   /* an endpoint with its 0 */
+#define COORDINATORS_LIST (COORDINATORS_MAX * COORDINATORS_BYTES) /* a list with its 0 */
 
 /* The refusals of a coordinator that stands by. %s: the endpoint of the one that leads. */
 #define COORDINATORS_LEADS "the coordinator at %s leads"

@@ -791,7 +791,7 @@ struct wire_trace {
     uint64_t stage_ns[WIRE_STAGES], beside_ns[WIRE_STAGES];
     uint64_t file_ns, parse_ns, plan_ns, compute_ns; /* on threads, waits for a thread left out */
     uint32_t lane, epoch, examples, keys;
-    uint32_t parts[2]; /* of its pull, of its push; the slowest of them are told: */
+    uint32_t parts[2]; /* parts of its pull, of its push; the slowest of them are told: */
     struct wire_trace_part part[2][WIRE_TRACE_PARTS];
 };
 _Static_assert(sizeof(struct wire_trace) == 1256, "wire_trace is a wire format");
@@ -824,7 +824,7 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
  * before. AGAIN: the receiver does not have this ring yet: send again later. OLD_RUN: it has a
  * newer ring or another run, and the sender asks the coordinator. MALFORMED: the ring has no such
  * chunk. */
-#define WIRE_RING_FLOATS 65536u /* of a chunk */
+#define WIRE_RING_FLOATS 65536u /* floats of a chunk */
 #define WIRE_RING_CHUNKS (1u << 20)
 #define WIRE_RING_CHUNK(U32, U64, I32, F32, F64, B, STR) \
     U64(run) U64(ring) U64(step) U32(chunk) U32(hop) U64(weight) U32(floats) U32(values) \

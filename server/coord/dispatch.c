@@ -1,4 +1,4 @@
-/* dispatch.c: which function answers which request. */
+/* dispatch.c: the function that answers each request. */
 #include "server/coord/dispatch.h"
 
 #include "proto/base/assert.h"

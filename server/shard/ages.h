@@ -21,7 +21,7 @@ struct ages {
     struct ages_table {
         uint64_t run;              /* the newest that has pushed */
         uint64_t cell[AGES_CELLS]; /* its pushes by steps; the last cell: all beyond */
-        uint64_t pushes, steps;    /* of all runs since the start: their number, the sum of ages */
+        uint64_t pushes, steps;    /* counts over all runs since the start: pushes, sum of ages */
     } table[LIMIT_TABLES];
 };
 

@@ -26,7 +26,7 @@ struct clock {
     struct clock_gate *gate; /* owned, (CLOCK_GATES); the first gate_count are in use */
     uint32_t gate_count;
     uint32_t waiting; /* pulls */
-    uint64_t bytes;   /* of these */
+    uint64_t bytes;   /* bytes of these pulls */
 };
 
 int clock_init(struct clock *c);

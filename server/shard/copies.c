@@ -18,7 +18,8 @@
 
 #define LEASE_NS_DEFAULT UINT64_C(6000000000) /* until the coordinator tells the lease */
 #define RETRY_NS UINT64_C(5000000)
-/* of a lease: the timer's period; a FOLLOW without records is answered; a follower is silent */
+/* divisors of a lease: the timer's period; a FOLLOW without records is answered; a follower is
+ * silent */
 #define TICKS 24u
 #define HOLD 6u
 #define SILENCE 2u

@@ -43,9 +43,9 @@ enum copies_wait { COPIES_NOTHING, COPIES_RECORDS, COPIES_PART };
 /* A follower, as its leader knows it. */
 struct copies_follower {
     struct shard *s;
-    peer_t peer;            /* of its newest request; 0: there was none in this term */
+    peer_t peer;            /* peer of its newest request; 0: there was none in this term */
     bool gone;              /* its connection has closed since */
-    uint64_t id;            /* of its newest request */
+    uint64_t id;            /* id of its newest request */
     enum copies_wait waits; /* for the answer to it */
     uint64_t have;          /* it has all records up to this one */
     uint64_t heard_ns, parked_ns;
@@ -56,7 +56,7 @@ struct copies_follower {
     /* the private cut that it copies */
     bool copying, cutting;                /* cutting: the engine makes it */
     uint64_t number, sequence, bytes;     /* number 0: there is none */
-    uint8_t position[WIRE_COPY_POSITION]; /* of the part that it asked for */
+    uint8_t position[WIRE_COPY_POSITION]; /* position of the part that it asked for */
     size_t position_bytes;
     uint32_t part_most; /* bytes of it */
 };

@@ -1,4 +1,4 @@
-/* copies_wait.c: what waits for the copies: the answers to pushes, and the replies to the
+/* copies_wait.c: messages that wait for the copies: the answers to pushes, and the replies to the
  * coordinator. */
 #include "proto/base/json.h"
 #include "proto/base/minmax.h"

@@ -20,7 +20,8 @@
 #define COPY_NS UINT64_C(10000000000)
 #define PART_BYTES UINT64_C(4194304)
 #define PARTS_A_SECOND 4u /* at least so many, where the rate has a bound */
-/* of a lease: a request without an answer is sent again; the leader holds it for a sixth at most */
+/* divisor of a lease: a request without an answer is sent again; the leader holds it for a sixth at
+ * most */
 #define RESEND 4u
 
 static void go_on_in(struct shard *s, uint64_t ns)
@@ -527,7 +528,7 @@ void follow_beat(const struct shard *s, struct wire_SHARD_BEAT *r)
     if (f->state != FOLLOW_CUT)
         return;
     r->copied = f->bytes;
-    r->copy_bytes = MAX(f->bytes_of, 1); /* of a copy whose first part has not come, too */
+    r->copy_bytes = MAX(f->bytes_of, 1); /* 1 also for a copy whose first part has not come */
     if (f->whole_ns != 0)
         now = f->whole_ns; /* it is being opened, which is no part of the copy's rate */
     r->copy_ms = (now - f->anew_ns) / 1000000;

@@ -14,7 +14,7 @@ struct gauges {
     uint64_t flushed, flushed_ns; /* the flushed sequence, and when it was first seen */
     uint64_t syncs, sync_ns;      /* syncs that are done, and when the one at hand was first seen */
     bool syncing;                 /* the last look saw one */
-    uint64_t names_version;       /* of the names that `space` is of; 0: none are known */
+    uint64_t names_version;       /* version of the names in `space`; 0: none are known */
     /* by the table's number, the space that has it; "": it was dropped, or the fleet has one
      * space */
     char space[LIMIT_TABLES][LIMIT_NAME];

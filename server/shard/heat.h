@@ -37,7 +37,7 @@ struct heat_table {
 struct heat {
     struct heat_table table[LIMIT_TABLES];
     uint64_t shrunk_ns; /* the time up to which the sums have shrunk */
-    uint32_t turn;      /* which keys stand for the next request's; in parts of 2^32 */
+    uint32_t turn;      /* first of the next request's keys that are counted; in parts of 2^32 */
 };
 
 /* Makes room for a table's tablets [first, first + span); those that stay keep their sums. NOMEM:

@@ -37,7 +37,7 @@ struct shard;
     8u /* tablets that are asked for at a time: each round costs two processes a turn */
 
 struct move_take {  /* the taker */
-    uint64_t epoch; /* of the map that will give it the tablets; 0: it takes nothing */
+    uint64_t epoch; /* epoch of the map that will give it the tablets; 0: it takes nothing */
     peer_t asker;   /* gets the answer, with asker_id; 0: it has been answered */
     uint64_t asker_id;
     peer_t giver;
@@ -45,9 +45,9 @@ struct move_take {  /* the taker */
     /* Requests of the tablets [taken, asked) wait for their replies. A giver that reads from its
      * store answers one at a time: then `ahead` is 1. */
     uint32_t asked, ahead;
-    uint64_t id[MOVE_AHEAD]; /* of the request of tablet i: id[i % MOVE_AHEAD] */
+    uint64_t id[MOVE_AHEAD]; /* id of the request of tablet i: id[i % MOVE_AHEAD] */
     uint64_t next_id, asked_ns;
-    uint64_t heat[WIRE_MOVE_TABLETS][HEAT_KINDS]; /* of those taken */
+    uint64_t heat[WIRE_MOVE_TABLETS][HEAT_KINDS]; /* heat of the taken tablets */
     uint64_t sequence;                            /* the newest record of a taken tablet */
     uint64_t rows, bytes;
     struct env_timer timer;

@@ -18,8 +18,8 @@
 void pull_on_message(struct shard *s, peer_t from);
 /* Answers the waiting pulls that are due, then answers the new ones or makes them wait. */
 void pull_tick(struct shard *s);
-/* What rows travel as: a table of 16 bits gives its rows as it stores them, where the sender takes
- * that. wanted: `values` of struct wire_PULL. */
+/* The form in which rows travel: a table of 16 bits gives its rows as it stores them, where the
+ * sender takes that. wanted: `values` of struct wire_PULL. */
 static inline enum value_kind pull_values(const struct table_schema *schema, uint32_t wanted)
 {
     if (wanted == 0)

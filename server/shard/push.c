@@ -127,7 +127,7 @@ void push_parked(struct shard *s)
 {
     struct park *p = &s->park;
     const struct request *missed[2 * PARK_MISSES];
-    uint32_t misses = 0, of[2] = {0}; /* of: of tables that are held to a share, of others */
+    uint32_t misses = 0, of[2] = {0}; /* misses in tables held to a share; in others */
     if (shard_holds(s) || s->fatal.code || !p->pushes_due)
         return; /* not at each tick: the check whether all rows are there takes milliseconds */
     p->short_of_room = TABLE_SET_NONE;

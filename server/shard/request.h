@@ -38,7 +38,7 @@ struct request {
             uint32_t table, lane, bound, key_count;
             uint32_t values;      /* as in struct wire_PULL */
             const uint64_t *keys; /* in m, (key_count) */
-            uint64_t epoch;       /* of the map by which they were led when it came */
+            uint64_t epoch;       /* epoch of the map by which the keys were led when it came */
             bool parked;          /* its rows are fetched from the store: it is counted as cold */
         } pull;
         struct {
@@ -94,7 +94,7 @@ struct request_pool {
     /* owned: both shares', and some more for pushes that are taken at once */
     struct request *block;
     uint32_t begun; /* places of it that were ever taken; the memory of the others is untouched */
-    struct request *free; /* of the begun ones */
+    struct request *free; /* list of the begun places that are free */
     struct request_share share[REQUEST_KINDS];
 };
 

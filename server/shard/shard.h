@@ -46,7 +46,7 @@
 
 struct shard_options {
     const char *server;   /* the server's name; all text here is borrowed until shard_close */
-    const char *zone;     /* of its file; NULL: none */
+    const char *zone;     /* zone of the server's file; NULL: none */
     uint32_t shard_index; /* from 0; this server has shard_count of them */
     uint32_t shard_count;
     /* endpoints (coordinators.h); NULL: none, the map comes from a peer */
@@ -75,12 +75,12 @@ struct shard_counts {
     uint64_t cold_pulls, cold_pushes;  /* requests that waited for rows from the store */
     uint64_t waited_ns, waited_ns_max; /* time that pulls have waited */
     uint64_t staleness[64];            /* pulls by clocks of staleness; the last cell: all beyond */
-    uint64_t bytes_pulled, bytes_pushed; /* of weights and gradients */
-    uint64_t assigned; /* of `pushes`: those that brought a tablet whole (assign.h) */
+    uint64_t bytes_pulled, bytes_pushed; /* bytes of weights and gradients */
+    uint64_t assigned; /* pushes among `pushes` that brought a tablet whole (assign.h) */
     uint64_t keys_echoed, bytes_echoed;   /* rows that went back with pushes (echo.h) */
-    struct meter_times times[HEAT_KINDS]; /* of requests, from their arrival to their answer */
+    struct meter_times times[HEAT_KINDS]; /* times of requests, from arrival to answer */
     struct meter_times commits;           /* writes of a group of pushes to the journal */
-    uint64_t refused_as[METER_REASONS];   /* of `refused`, by -status */
+    uint64_t refused_as[METER_REASONS];   /* requests among `refused`, by -status */
 };
 
 /* A count for each message type of WIRE_MAP. */

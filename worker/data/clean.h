@@ -24,11 +24,11 @@ struct clean {
     uint32_t whole_count;
     uint16_t *number; /* owned; (number_count): columns of numbers */
     uint32_t number_count;
-    /* of all that gives a cell that can be read another meaning; 0: nothing does */
+    /* hash of all that gives a cell that can be read another meaning; 0: nothing does */
     uint64_t hash;
 };
 
-/* What the cells of a column are. Those of ID and WHOLE are whole numbers; other cells of ID are
+/* The kind of a column's cells. Cells of ID and WHOLE are whole numbers; other cells of ID are
  * malformed. */
 enum clean_column { CLEAN_TEXT, CLEAN_ID, CLEAN_WHOLE, CLEAN_NUMBER };
 

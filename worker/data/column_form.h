@@ -1,6 +1,6 @@
-/* column_form.h: what the cells of a column look like, whatever a job makes of them: numbers,
- * times, lists, words for what is missing. The counts are exact for the cells that were added;
- * distinct values are an estimate beyond a bound (column_seen.h).
+/* column_form.h: the form of the cells of a column, whatever a job makes of them: numbers, times,
+ * lists, words for what is missing. The counts are exact for the cells that were added; distinct
+ * values are an estimate beyond a bound (column_seen.h).
  *
  * Memory is bounded by the caller's bound on distinct values. */
 #ifndef WORKER_DATA_COLUMN_FORM_H
@@ -24,16 +24,16 @@ struct form_time {
 };
 
 struct column_form {
-    struct column_seen seen;  /* of whole cells; positives once the label is known */
-    struct column_seen piece; /* of the values of lists */
+    struct column_seen seen;  /* whole cells; positives once the label is known */
+    struct column_seen piece; /* values of lists */
     uint64_t cells, empty, missing[FORM_MISSING];
     /* cells that are: whole numbers, negative numbers, whole numbers with a zero before others, a
      * number with a decimal comma; in single quotes, in brackets */
     uint64_t wholes, negatives, padded, commas, quoted, brackets;
-    double sum; /* of the numbers */
+    double sum; /* sum of the numbers */
     struct form_value few[FORM_FEW];
     uint32_t few_count; /* FORM_FEW + 1: there are more */
-    char separator;     /* of a list: that of the first cell that has one; '\0': none */
+    char separator;     /* separator of a list: that of the first cell that has one; '\0': none */
     uint64_t listed, pieces, pieces_most, weighted; /* cells with it, and their values */
     uint64_t plain;                                 /* values of lists without a blank in them */
     struct form_time time[FORM_TIMES];

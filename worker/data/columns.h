@@ -40,8 +40,8 @@ struct columns_one {
     bool multi;     /* any number of values a row */
     bool weighted;  /* they have weights */
     uint32_t field; /* N */
-    uint32_t cross; /* of a cross: HASH, or 0 */
-    bool missing;   /* of a number: an indicator */
+    uint32_t cross; /* hash of a cross: HASH, or 0 */
+    bool missing;   /* true for a number that is an indicator */
     bool scaled;    /* a number or a bucket, with a scale */
     char *line;     /* NUL-ended; points into `text` */
     char *name;     /* NUL-ended; points into the line */

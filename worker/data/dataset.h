@@ -56,7 +56,7 @@ struct dataset_listed {
     char *head;
     uint8_t *gone;
     uint32_t gone_bytes;
-    struct positions streams; /* of a topic, from where the job goes on to the end now */
+    struct positions streams; /* ranges of a topic, from where the job goes on to the end now */
     bool last;                /* the log has an end, and no object before it is left to be listed */
 };
 /* positions: of the topic, whose ranges are listed once no file is left. */

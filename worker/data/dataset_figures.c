@@ -12,7 +12,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define NUMBERS_MOST (1u << 22) /* of all columns together: 32 MiB */
+#define NUMBERS_MOST (1u << 22) /* numbers of all columns together: 32 MiB */
 #define ROWS_LEAST 1024u
 
 struct figures {

@@ -21,7 +21,7 @@ struct draw {
     uint64_t sample, negatives; /* shares times 2^64; 0: all */
     bool by;                    /* data.sample_by: values are drawn */
     uint64_t seed;              /* the job's */
-    uint64_t salt;              /* of the object whose rows they are; 0: none */
+    uint64_t salt;              /* salt of the object whose rows they are; 0: none */
     uint32_t epoch;
 };
 

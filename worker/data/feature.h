@@ -1,4 +1,4 @@
-/* feature.h: which columns are fields and numbers, and how cells become an example.
+/* feature.h: the columns that are fields and numbers, and how cells become an example.
  *
  * Fields stand in the order of `features.fields`, or of the columns when that is auto; crosses
  * follow. A field's number in keys is its place in that order, unless the job's tables know the
@@ -136,13 +136,13 @@ struct features {
     uint32_t scales;
     struct feature_cross *cross; /* owned; (crosses) */
     uint32_t crosses;
-    uint32_t crossed[LIMIT_FIELDS]; /* of crosses that are columns: the hash of their parts */
+    uint32_t crossed[LIMIT_FIELDS]; /* hash of the parts of each cross that is a column */
     /* feature_log1p of 0, 1, 2..: most integers of a log are small */
     float log1p[FEATURE_LOG1P_TABLE];
     struct cell *name; /* owned; (columns): names, which point into `text` */
     char *text;        /* owned */
     struct clean clean;
-    struct keyed keyed; /* of a keyed format */
+    struct keyed keyed; /* columns of a keyed format by name */
 };
 
 /* A column in which each row has a number or nothing, from 1; 0: none is known (feature_plan.c). */

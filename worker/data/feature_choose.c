@@ -135,7 +135,7 @@ static int use_cross(const struct feature_plan *p, struct features *f, uint32_t 
     return 0;
 }
 
-/* What the job uses, in its order: columns, then indicators, then crosses. */
+/* The features that the job uses, in its order: columns, then indicators, then crosses. */
 struct pick {
     enum { PICK_COLUMN, PICK_MISSING, PICK_CROSS } what;
     uint32_t at;     /* the column, or the cross */

@@ -1,5 +1,5 @@
-/* feature_made.c: what is made of columns while features are made: scales of numbers, indicators of
- * missing ones, and crosses. */
+/* feature_made.c: features that are made of columns: scales of numbers, indicators of missing ones,
+ * and crosses. */
 #include "worker/data/feature_inner.h"
 
 #include "proto/base/assert.h"

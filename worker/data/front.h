@@ -15,7 +15,7 @@
 struct front {
     struct source source;
     bool whole;           /* all text of all files is in it */
-    double bytes_on_disk; /* of all files of the list; 0: one is a stream */
+    double bytes_on_disk; /* size of all files of the list; 0: one is a stream */
     /* bytes on disk that one byte of the source's text takes; 1 for plain files */
     double packing;
 };

@@ -1,4 +1,4 @@
-/* guess.h: what the usual names of columns and files mean. Pure functions; any thread. */
+/* guess.h: meanings of the usual names of columns and files. Pure functions; any thread. */
 #ifndef WORKER_DATA_GUESS_H
 #define WORKER_DATA_GUESS_H
 

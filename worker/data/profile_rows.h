@@ -1,5 +1,5 @@
-/* profile_rows.h: what a sample shows of rows and not of columns: rows over several lines, and
- * features that no record has. One thread. */
+/* profile_rows.h: findings on the rows of a sample, beside those on its columns: rows over several
+ * lines, and features that no record has. One thread. */
 #ifndef WORKER_DATA_PROFILE_ROWS_H
 #define WORKER_DATA_PROFILE_ROWS_H
 

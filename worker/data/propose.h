@@ -31,9 +31,9 @@ enum propose_split {
 
 struct propose_column {
     enum propose_use use;
-    bool whole, weighted;  /* of a category; of a multi */
-    char separator;        /* of a multi */
-    const char *transform; /* of a number */
+    bool whole, weighted;  /* a category: of whole numbers; a multi: with weights */
+    char separator;        /* separator of a multi */
+    const char *transform; /* transform of a number */
     char why[PROPOSE_WHY]; /* "": nothing to say */
 };
 

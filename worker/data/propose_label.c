@@ -93,7 +93,8 @@ static bool means_yes(const struct form_value *v)
     return false;
 }
 
-/* Of two words the one that means yes, or the rarer one. Returns false where that is a guess. */
+/* Chooses the one of two words that means yes, or the rarer one. Returns false where that is a
+ * guess. */
 static bool words_part(const struct column_form *f, struct survey_label *l)
 {
     bool yes[2] = {means_yes(&f->few[0]), means_yes(&f->few[1])};

@@ -22,7 +22,7 @@ struct bits {
     uint64_t quote, delimiter;
 };
 
-/* What a block leaves to the next one. */
+/* The state that a block leaves to the next one. */
 struct walk {
     uint64_t within; /* all bits while a quoted cell is open */
     uint64_t may;    /* bit 0: an opening quote may follow */

@@ -11,8 +11,8 @@
 
 enum recode { RECODE_NONE, RECODE_UTF16LE, RECODE_UTF16BE, RECODE_CR };
 
-/* What a text needs that begins with these bytes: UTF-16 by its byte order mark, or because every
- * second byte of Latin text is 0; CR where there are two and no LF. */
+/* The recoding of a text that begins with these bytes: UTF-16 by its byte order mark, or because
+ * every second byte of Latin text is 0; CR where there are two and no LF. */
 enum recode recode_of(const char *data, size_t bytes);
 
 struct recoder {

@@ -41,7 +41,7 @@ int strips_take(struct strips *s, const struct columns *c, const struct slice *b
 /* Columns of a slice among those of strips. */
 struct strips_wanted {
     const struct columns *columns;
-    const struct slice_layout *layout; /* of these columns */
+    const struct slice_layout *layout; /* layout of these columns */
     const uint32_t *place;             /* (columns): position of each in s; NULL: the same order */
 };
 /* Converts the columns to a slice of `rows` rows with room for text_bytes of texts. NOMEM. */

@@ -53,7 +53,7 @@ struct survey {
     uint32_t columns;
     bool breaks; /* some cell has a line end in it */
     struct cache cache;
-    uint64_t rows_most; /* of a part; 0: all */
+    uint64_t rows_most; /* rows of a part at most; 0: all */
 };
 
 /* Finds the files of `words` (files, folders, globs, - for standard input), their layout and parts.

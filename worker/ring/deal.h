@@ -1,4 +1,5 @@
-/* deal.h: which blocks of a network are in which share of the ring's array (way.h), and where.
+/* deal.h: the share of the ring's array (way.h) that has each block of a network, and the place
+ * there.
  *
  *   share k of P: the tablets t with floor(t P / T) = k, of T, of "dense" and of "dense_stats"
  *

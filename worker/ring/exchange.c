@@ -41,7 +41,7 @@ struct exchange {
     enum value_kind values;
     uint64_t step; /* complete */
     const struct exchange_part *part;
-    struct slot slot[2]; /* of even and of odd steps */
+    struct slot slot[2]; /* slots of even and of odd steps */
     float *error;        /* owned (floats); NULL: values are fp32 */
     const uint32_t *order[WAY_PARTS];
     struct exchange_shards shards;

@@ -101,7 +101,7 @@ static void flight_send(struct handover *h, struct flight *f)
     f->due_ns = env_now_ns(h->env) + h->wait_ns;
     struct msg *m = wire_encode(&w);
     if (m != NULL)
-        (void)env_send(h->env, h->source, m); /* what is lost is sent again */
+        (void)env_send(h->env, h->source, m); /* a lost message is sent again */
 }
 
 static void handover_end(struct handover *h, int status, const char *text)

@@ -39,7 +39,7 @@ struct handover_options {
     uint64_t shares;            /* SHARES: these, a bit for each */
     bool counts;                /* WEIGHTS: as network_weights_take says */
     struct network *network;    /* borrowed; filled piece by piece, of use once `done` has come */
-    const char *endpoint, *key; /* of the source, as in env_connect; copied */
+    const char *endpoint, *key; /* the source, as in env_connect; copied */
     uint32_t resend_ms;         /* 0: 200 */
     /* status 0: the network has the step. Else the text says what is wrong with a piece, and
      * nothing more comes. On the loop; may call handover_stop. */

@@ -11,7 +11,7 @@
 struct range {
     uint32_t key, count;      /* keys [key, key + count) */
     uint32_t tablet, tablets; /* their tablets */
-    size_t row;               /* of the first one in `rows` */
+    size_t row;               /* index of the first one in `rows` */
 };
 
 struct part {

@@ -18,7 +18,7 @@
 /* A chunk that was sent and is not answered. */
 struct flight {
     struct exchange_chunk chunk;
-    uint64_t id; /* of the request; 0: the place is free */
+    uint64_t id; /* id of the request; 0: the place is free */
     uint64_t begun_ns, due_ns;
     uint32_t tries;
 };
@@ -69,7 +69,7 @@ static void flight_send(struct ring *r, struct flight *f)
     } else {
         r->figures.again++;
     }
-    (void)env_send(r->env, r->next, m); /* what is lost is sent again */
+    (void)env_send(r->env, r->next, m); /* a lost message is sent again */
 }
 
 /* Sends what is due, as far as there are free places. */

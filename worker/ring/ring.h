@@ -31,7 +31,7 @@ struct ring_options {
     struct env *env;
     uint64_t run, ring;
     struct exchange_options sum; /* this member's place, the array, the last complete step */
-    /* of the next member, as in env_connect; copied. Not used by a ring of one */
+    /* the next member, as in env_connect; copied. Not used by a ring of one */
     const char *next_endpoint, *next_key;
     const char *before_key; /* that the member before shows; "": it has none. Copied */
     uint32_t resend_ms;     /* 0: 200 */

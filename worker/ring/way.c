@@ -55,7 +55,7 @@ int way_cut(const struct way_array *array, uint32_t starts, struct way_cut *out,
     SHOAL_ASSERT(array->unit > 0 && array->unit <= WAY_CHUNK_MOST);
     uint64_t all = array->floats[WAY_WEIGHTED] + array->floats[WAY_PLAIN], chunks = 0;
     uint64_t floats = MIN(MAX(all / (UINT64_C(4) * starts), WAY_CHUNK_LEAST), WAY_CHUNK_MOST);
-    uint64_t units = MAX(floats / array->unit, 1); /* of a chunk */
+    uint64_t units = MAX(floats / array->unit, 1); /* units of a chunk */
     *out = (struct way_cut){.weighted = array->floats[WAY_WEIGHTED],
                             .plain = array->floats[WAY_PLAIN],
                             .unit = array->unit,
@@ -88,7 +88,7 @@ struct way_place way_place(const struct way_cut *cut, uint32_t chunk)
         of = (cut->chunks - cut->weighted_chunks) / cut->starts;
         chunk -= cut->weighted_chunks;
     }
-    uint32_t share = chunk % cut->starts, at = chunk / cut->starts; /* of `of` in its share */
+    uint32_t share = chunk % cut->starts, at = chunk / cut->starts; /* chunk `at` of its share */
     uint64_t units = first[share + 1] - first[share];
     uint64_t from = MIN((first[share] + at * units / of) * cut->unit, floats),
              to = MIN((first[share] + (at + 1) * units / of) * cut->unit, floats);

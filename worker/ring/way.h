@@ -58,7 +58,7 @@ struct way_array {
 struct way_cut {
     uint64_t weighted, plain; /* floats */
     uint32_t unit, starts;
-    uint32_t floats; /* of a chunk, at most; a share without units has chunks without floats */
+    uint32_t floats; /* most floats of a chunk; a share without units has chunks without floats */
     uint32_t weighted_chunks, chunks;
     uint64_t first[WAY_PARTS][WIRE_RING_MEMBERS + 1]; /* unit with which each share begins */
 };
@@ -79,7 +79,7 @@ struct way_place way_place(const struct way_cut *cut, uint32_t chunk);
 /* The way of a chunk, as one member sees it. */
 struct way {
     uint32_t last;     /* number of hops with parts of the sum */
-    uint32_t distance; /* of this member from the first one */
+    uint32_t distance; /* distance of this member from the first one */
     /* hop that brings it a part of the sum; WAY_NO_HOP: none does */
     uint32_t part_hop;
     uint32_t sum_hop; /* hop that brings it the sum; WAY_NO_HOP: it is the owner */

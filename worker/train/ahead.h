@@ -38,7 +38,7 @@ struct ahead {
     uint32_t tables;
     /* where each table's keys begin in the arrays below, a multiple of 8; the last one: the end */
     uint32_t first[AHEAD_TABLES + 1];
-    uint32_t capacity; /* of the arrays, a multiple of 8 */
+    uint32_t capacity; /* capacity of the arrays, a multiple of 8 */
     uint8_t *due;      /* owned (capacity / 8): bits: keys of this batch that are to be pulled */
     uint8_t *echo;     /* owned (capacity / 8): bits: keys whose rows a later batch awaits */
     /* owned (capacity), for keys whose echo bit is set: by how many batches the waiting batch is

@@ -23,7 +23,7 @@ enum {
 _Static_assert(sizeof(uint64_t) + sizeof(float) * (LIMIT_WIDTH * 4ull) < MESSAGE_BYTES,
                "a message has room for a row");
 
-struct place { /* of a row in the order of tablets */
+struct place { /* the place of a row in the order of tablets */
     uint64_t mixed;
     uint32_t index;
 };

@@ -65,7 +65,7 @@ struct request {
 struct client_options {
     const char *coordinator; /* endpoints (coordinators.h); copied */
     bool reads;              /* only reads the tables that MAP_GET names; false: works on a job's */
-    const char *space;       /* of these tables; borrowed; NULL: the only one's */
+    const char *space;       /* space of these tables; borrowed; NULL: the only one */
     /* Checks that the name in an endpoint has an address. It runs on a thread and may take seconds.
      * NULL: names are not checked. */
     int (*resolve)(const char *endpoint, char numeric[256], struct err *e);

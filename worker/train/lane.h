@@ -65,7 +65,7 @@ struct lane_base {
     uint32_t table_count;
     /* batches of a lane that are read ahead, and at the same time; 0 counts as 1 */
     uint32_t ahead, readers;
-    struct turns turns; /* of the slices of all lanes (slices.h): lane_computing at a time */
+    struct turns turns; /* turns of the slices of all lanes (slices.h): lane_computing at a time */
     /* callable on any thread; times reads of files; NULL: they count as parsing */
     uint64_t (*clock_ns)(void);
     struct stats *stats;
@@ -88,7 +88,7 @@ struct lane_result {
     uint64_t batches, skipped;
     uint64_t measured; /* batches whose gradients were measured; the model measures only some */
     double dense_norm, row_norm; /* sums over the measured batches */
-    float lr_scale;              /* of the last batch */
+    float lr_scale;              /* learning rate scale of the last batch */
     /* batches with a push that was refused for its values and sent as a tick */
     uint64_t refused;
     char bad_where[256], refused_where[ERR_TEXT_MAX];

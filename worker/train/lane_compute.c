@@ -76,7 +76,7 @@ static const char *not_finite_text(const struct lane *l)
     return "the loss is not finite: look at the input there or lower the learning rate";
 }
 
-/* What the device said. */
+/* The error of the device. */
 static const char *step_error(const struct lane *l)
 {
     if (l->slices != NULL)

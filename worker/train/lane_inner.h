@@ -35,7 +35,7 @@ struct lane_batch {
     uint64_t rows_ns;         /* when the first of its rows came; 0: none has */
     bool again;               /* its pull is the one after an echo that did not come */
     bool refused;             /* a part of its push was refused for its values */
-    struct trace *trace;      /* of base->traces; NULL: it is not traced */
+    struct trace *trace;      /* trace among base->traces; NULL: it is not traced */
     struct env_work read;
     int status; /* result of batch_read */
     struct err error;
@@ -54,7 +54,7 @@ struct lane_plan {
 
 /* A lane's part in the step of its batch (step.h). */
 struct lane_step {
-    enum step_turn turn; /* of the batch that is computed, */
+    enum step_turn turn; /* turn of the batch that is computed, */
     struct step_arrays arrays;
     bool refused;   /* its gradient of the network is not finite */
     uint64_t batch; /* computed, to be contributed; 0: none */
@@ -83,7 +83,7 @@ struct lane {
     uint64_t computing_since_ns;
     uint64_t gradient_age_ns; /* lane_gradient_age */
     uint64_t computed_ns;     /* the time of all batches computed before */
-    struct model_input input; /* of that batch */
+    struct model_input input; /* input of that batch */
     struct model_output output;
     int compute_status;
     struct stats_clock clock;

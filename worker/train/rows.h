@@ -58,7 +58,7 @@ struct rows_table {
     float *pulled; /* (key_count, width); dense: flat, owned */
     /* (key_count, schema_push_floats): in key order, from rows_gather on; dense: owned */
     float *gradients;
-    uint32_t width;  /* of these, enum packed_width: set by rows_pack */
+    uint32_t width;  /* width of these gradients, enum packed_width: set by rows_pack */
     float *flat;     /* owned; dense only: gradients in tensor order, as the model leaves them */
     size_t capacity; /* dense: rows of the arrays; 0: there are none */
     /* (pull_count): the keys to pull, and their places in `keys`; NULL: all, in order */
@@ -86,7 +86,7 @@ struct rows {
     struct batch batch;
     struct rows_table table[MODEL_TABLES_MAX];
     uint32_t made;                /* tables that there are, */
-    uint32_t table_count, sparse; /* those that the batch uses; the first `sparse` are sparse */
+    uint32_t table_count, sparse; /* tables that the batch uses; the first `sparse` are sparse */
     struct rows_floats floats;
     uint32_t table_rows[LIMIT_JOB_TABLES]; /* (sparse): keys of each, for the model */
     uint64_t *block_keys; /* owned; copy of the dense tables' keys, which frames borrow */

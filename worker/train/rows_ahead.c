@@ -79,7 +79,7 @@ int rows_add_echo(struct rows *r, const struct part *p, struct msg *m)
 
 void rows_steps_note(struct rows *r, uint32_t table, uint32_t shard, uint64_t steps)
 {
-    if (shard >= r->steps_shards) /* of a later map than the batch was divided by */
+    if (shard >= r->steps_shards) /* a shard of a later map than the batch was divided by */
         return;
     uint64_t *lowest = &r->steps[(size_t)table * r->steps_shards + shard];
     *lowest = MIN(*lowest, steps);

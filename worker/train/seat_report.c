@@ -1,5 +1,5 @@
-/* seat_report.c: what a seat tells the coordinator: a finished task, an index, and the files behind
- * it. */
+/* seat_report.c: the reports of a seat to the coordinator: a finished task, an index, and the files
+ * behind it. */
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/hash.h"

@@ -40,8 +40,8 @@ struct slices;
 struct slices_options {
     struct turns *turns; /* borrowed, as the others */
     const struct model *model;
-    const struct backend *backend;     /* of the model; may be NULL */
-    const struct table_schema *schema; /* those of the sparse tables */
+    const struct backend *backend;     /* backend of the model; may be NULL */
+    const struct table_schema *schema; /* schemas of the sparse tables */
     uint32_t window;                   /* 1 to LIMIT_WINDOW */
     uint32_t examples;                 /* most of a slice: train.batch */
     void (*beside)(void *owner);       /* on a thread, while gradients are added */
@@ -61,8 +61,8 @@ struct slices_batch {
 
 /* The time that the slices' threads took, without waiting for a thread. */
 struct slices_time {
-    uint64_t busy_ns; /* of all threads */
-    uint64_t path_ns; /* of the slowest thread of each step */
+    uint64_t busy_ns; /* time of all threads */
+    uint64_t path_ns; /* time of the slowest thread of each step */
 };
 
 /* May run on any thread, as model_run_new. */
@@ -76,6 +76,6 @@ void slices_start(struct slices *s, const struct slices_batch *batch);
 int slices_status(const struct slices *s);
 const char *slices_error(const struct slices *s); /* model_run_error of that slice */
 struct slices_time slices_time(const struct slices *s);
-uint32_t slices_made(const struct slices *s); /* of this batch */
+uint32_t slices_made(const struct slices *s); /* number of slices of this batch */
 
 #endif

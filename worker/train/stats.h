@@ -78,8 +78,8 @@ struct stats {
     uint64_t keys_echoed, keys_missed;
     /* batches whose gradient overflowed (precision fp16), pushed as ticks */
     uint64_t skipped_steps;
-    /* of a network at several devices: their time in the steps that were measured, and the part of
-     * it in which one waited for another */
+    /* a network at several devices: their time in the steps that were measured, and the part of it
+     * in which one waited for another */
     double site_s, site_waited_s;
     uint64_t clamped; /* training examples with an event time in the future */
     uint64_t outside; /* training examples outside the partition of their file */

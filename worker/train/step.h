@@ -57,9 +57,9 @@ struct step_options {
     struct client *client; /* borrowed, as all here */
     const struct job *job;
     const struct model *model;
-    const struct backend *backend;     /* of the model; may be NULL */
+    const struct backend *backend;     /* backend of the model; may be NULL */
     const struct table_schema *schema; /* (table_count): all tables of the job */
-    uint32_t table_count, lanes;       /* of the job */
+    uint32_t table_count, lanes;       /* counts of the job's tables and lanes */
     /* Callbacks, on the loop; each gets `context`. They may call every function here except
      * step_free. */
     void (*moved)(void *context); /* lanes that waited may go on */

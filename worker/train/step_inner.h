@@ -37,7 +37,7 @@ struct step_tablet {
 struct step_flight {
     struct request request;
     struct steps *step;
-    uint32_t index; /* of the tablet (step_tablet_find) */
+    uint32_t index; /* index of the tablet (step_tablet_find) */
 };
 
 /* Reading the network from the tables. */
@@ -96,12 +96,12 @@ struct steps {
     uint64_t run;
     uint64_t known, stood, of; /* rings: stopped for; whose members are told; in which it had at */
     uint32_t first, end;       /* its stretch of lanes in `stood` */
-    struct way_shape shape;    /* of `stood` */
+    struct way_shape shape;    /* shape of ring `stood` */
     /* sharded (train.dense_state): shares that it is to keep in `stood`, and those that it has as
      * of `at`; the ring for which it has taken the weights from another worker */
     bool sharded;
     uint64_t keeps, kept, weights_of;
-    uint64_t state_bytes; /* of optimizer state, here */
+    uint64_t state_bytes; /* bytes of optimizer state, here */
     struct ring *ring;    /* owned; NULL: none */
     bool summing;
     struct handover *handover; /* owned; NULL: none */

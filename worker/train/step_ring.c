@@ -1,4 +1,4 @@
-/* step_ring.c: what the coordinator says about the ring, and what this worker says to it. */
+/* step_ring.c: the messages about the ring from the coordinator to this worker, and back. */
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "proto/base/minmax.h"
@@ -263,7 +263,7 @@ static int read_turn(struct steps *s, struct err *e)
     if (s->sharded && s->told.source != WIRE_RING_TABLES)
         return shares_turn(s, e);
     s->has = false;
-    s->digest = s->digest_step = 0; /* of the network that is given up here, as the copy is */
+    s->digest = s->digest_step = 0; /* the digest goes with the network that is given up here */
     step_publish_stop(s);
     if (s->busy > 0 || s->handover != NULL)
         return 0;

@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TRACE_PLACES 128u /* of a worker: between two beats no more are traced */
+#define TRACE_PLACES 128u /* traces of a worker: between two beats no more are traced */
 
 enum trace_state { TRACE_FREE, TRACE_OPEN, TRACE_DONE, TRACE_SENT };
 

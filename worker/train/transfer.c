@@ -15,7 +15,7 @@ struct transfer_part {
     struct request request;
     struct transfer *transfer;
     struct part part;
-    uint32_t keys; /* of the part; part.key_count is 0 where a push became a tick */
+    uint32_t keys; /* keys of the part; part.key_count is 0 where a push became a tick */
     bool moved;    /* a shard that led no more may have passed it on */
     uint32_t gaps; /* GAP answers so far */
     uint32_t lost; /* ... while no earlier push was in flight */

@@ -36,7 +36,7 @@ struct transfer_name {
     uint64_t run, generation, batch;
     uint32_t lane;          /* UINT32_MAX: no lane (evaluation) */
     uint32_t bound;         /* pulls only */
-    enum value_kind values; /* of rows of fp32 tables on their way to the worker */
+    enum value_kind values; /* form of fp32 tables' rows on their way to the worker */
     float lr_scale;         /* pushes only */
     uint32_t event_time;    /* pushes only: the batch's; 0: unknown */
     uint64_t worker, task;  /* pushes only: the origin, for messages */
@@ -63,7 +63,7 @@ struct transfer {
     /* Such a part is answered, and other parts of the push are not. */
     void (*arrived)(struct transfer *t);
     uint64_t *staleness; /* (STALENESS_CELLS), counts pulls; borrowed, may be NULL */
-    struct trace *trace; /* of the batch; borrowed; NULL: it is not traced */
+    struct trace *trace; /* trace of the batch; borrowed; NULL: it is not traced */
 
     struct transfer_name name;
     bool push;

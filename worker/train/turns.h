@@ -26,7 +26,7 @@ struct turn {
 struct turns {
     struct env *env; /* borrowed */
     uint32_t most, running;
-    struct turn *head, *tail; /* those that wait */
+    struct turn *head, *tail; /* turns that wait */
 };
 
 /* most: at least 1. */

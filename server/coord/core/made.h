@@ -31,7 +31,7 @@ struct coord_ask;
 struct coord_made {
     uint64_t number; /* the job's; 0: no tables are known */
     uint32_t tables, tablets;
-    /* those of its tables; the next job's may differ before it has made any */
+    /* numbers of its tables; the next job's may differ before it has made any */
     struct table_set numbers;
     struct table_schema *table; /* owned, (tables) */
     char *yaml;                 /* owned, (yaml_bytes) */

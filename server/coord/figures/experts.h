@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 struct coord_experts {
-    uint64_t examples; /* of the tasks that told them */
+    uint64_t examples; /* examples of the tasks that reported them */
     uint64_t load[LIMIT_EXPERTS];
     uint32_t count; /* experts, level by level: the shared ones, then each task's own */
 };

@@ -65,7 +65,7 @@ struct coord_progressive {
                                                      * last scalars; one task */
     struct metric_by *by;                           /* owned (by_count): the whole job */
     uint32_t by_count;
-    uint64_t examples;             /* of the task in `told`; 0: its model has no loss */
+    uint64_t examples;             /* examples of the task in `told`; 0: its model has no loss */
     struct metric_by_part part;    /* borrowed from the message of the task in `told` */
     const void *load;              /* borrowed from it: the examples of each expert */
     struct coord_trained *trained; /* owned (epochs) */

@@ -34,7 +34,7 @@ struct coord_fleet;
 #define COORD_QUEUE_MAX 100u
 #define COORD_QUEUE_BYTES (16u << 20)
 
-struct coord_queue_head { /* of the stored value */
+struct coord_queue_head { /* the head of the stored value */
     uint64_t number, wall_s;
     uint32_t workers, start;
     char job[LIMIT_NAME], space[LIMIT_NAME], by[LIMIT_NAME];
@@ -57,7 +57,7 @@ struct coord_queued {
 struct coord_queue {
     struct coord_queued item[COORD_QUEUE_MAX]; /* (count), the oldest first */
     uint32_t count;
-    uint64_t bytes; /* of all texts */
+    uint64_t bytes; /* bytes of all texts */
 };
 
 /* Reads the queue back. NOMEM, IO, CORRUPT. */

@@ -49,7 +49,7 @@ struct coord_claims {
     struct {          /* the newest map that was told, for a takeover */
         uint64_t epoch;
         uint8_t leads[LIMIT_SHARDS / 8]; /* a bit for each number */
-        uint64_t asked_epoch, asked_ns;  /* of the last question: its epoch and time */
+        uint64_t asked_epoch, asked_ns;  /* epoch and time of the last question */
         peer_t asked;
     } map;
 };

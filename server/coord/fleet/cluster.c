@@ -1,4 +1,4 @@
-/* cluster.c: which servers belong to the cluster; cluster.h has the invariants and the diagram. */
+/* cluster.c: the servers of the cluster; cluster.h has the invariants and the diagram. */
 #include "server/coord/fleet/cluster.h"
 
 #include "proto/base/array.h"

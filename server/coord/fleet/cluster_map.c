@@ -405,7 +405,7 @@ static void place_make(const struct coord_cluster *cl, const uint16_t *dealt, ui
     r->first[number] = first;
     r->bits[number] = (uint8_t)bits;
     r->tables = MAX(r->tables, number + 1);
-    /* what fits into no gap goes behind all, so the map ends within the room of the owners */
+    /* a table that fits no gap goes behind all, so the map ends within the room of the owners */
     r->tablets = MAX(r->tablets, first + count);
     for (uint32_t i = 0; i < count; i++)
         if (first + i >= cl->tablets || coord_map_spare(cl, first + i))

@@ -57,7 +57,7 @@ struct coord_copies_of {
     uint32_t in_sync, suspect; /* a bit for each place */
     uint64_t boot[LIMIT_COPIES];
     uint64_t ended; /* an incarnation of the leader whose process has ended; 0: none is known */
-    uint64_t order; /* of the newest IN_SYNC of this term that this coordinator has taken */
+    uint64_t order; /* order of the newest IN_SYNC of this term that this coordinator has taken */
     uint64_t led;   /* the term in which the leader has said that it leads */
     bool taken;     /* another copy leads, and the jobs do not know it yet */
     uint64_t out_ns[LIMIT_COPIES]; /* since when a copy is not in sync; 0: it is */

@@ -44,8 +44,8 @@ struct coord_drop {
     enum coord_drop_step step;
     struct coord_space *space; /* borrowed */
     uint32_t was;              /* its state before (enum coord_space_state) */
-    enum legend_list list;     /* of the field */
-    char name[LEGEND_NAME];    /* of the field, the table or the space */
+    enum legend_list list;     /* list that has the field */
+    char name[LEGEND_NAME];    /* name of the field, the table or the space */
     uint64_t rows;             /* rows dropped so far */
     struct {                   /* the last answer, sent again for a repeated request */
         peer_t peer;

@@ -33,7 +33,7 @@ static int table_check(const struct coord_fleet *f, const struct wire_IMPORT *w,
     COORD_EACH_SPACE (f, s)
         if (coord_space_holds(f, s) && table_set_has(&s->numbers, w->number))
             return coord_space_there(f, s, SHOAL_E_NOT_FOUND, e);
-    if (!table_set_any(f->cluster.held)) /* which spaces there are is not known */
+    if (!table_set_any(f->cluster.held)) /* the spaces are not known yet */
         return 0;
     return err_set(e, SHOAL_E_NOT_FOUND,
                    "table %s, number %u, is of no space here: it was dropped (shoal tables lists "

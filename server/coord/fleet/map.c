@@ -1,4 +1,4 @@
-/* map.c: which shard leads which tablet. */
+/* map.c: the shard that leads each tablet. */
 #include "server/coord/fleet/map.h"
 
 #include "proto/base/assert.h"

@@ -1,4 +1,4 @@
-/* map.h: which shard leads which tablet, over all tables and as one job counts them. Pure: a
+/* map.h: the shard that leads each tablet, over all tables and as one job counts them. Pure: a
  * function of tables and shard numbers.
  *
  * Each table is dealt over the shards by itself, in contiguous ranges of tablets whose lengths

@@ -1,4 +1,4 @@
-/* member_numbers.c: which shard numbers there are; member.h. */
+/* member_numbers.c: the shard numbers that there are; member.h. */
 #include "server/coord/fleet/member_numbers.h"
 #include "proto/base/assert.h"
 #include "server/coord/fleet/member.h"

@@ -1,4 +1,4 @@
-/* plan.h: which tablets go where so that shards carry the same bytes and the same load. Pure.
+/* plan.h: the moves of tablets after which shards carry the same bytes and the same load. Pure.
  *
  * Tablets of shards that are to be empty go to the others. Then tablets go from shards with more
  * bytes than the mean to those with fewer, as long as that makes both more even. Then, while one

@@ -158,7 +158,7 @@ void coord_shares_answer(struct coord_fleet *f, peer_t from, const struct wire *
     struct coord_shares *s = &f->shares;
     uint32_t shard = coord_member_shard_of(&f->members, from);
     if (shard == COORD_NOBODY)
-        return; /* of a copy that follows */
+        return; /* the answer is from a copy that follows */
     struct coord_shard *at = &f->members.shard[shard];
     if (reply->status != 0) {
         log_warn("server %s does not take the shares of the memory: %s", at->server, reply->error);
@@ -178,7 +178,7 @@ struct shares_use {
     double weight;
     struct wire_share_use sum;
     uint32_t shards;        /* that have told */
-    uint32_t held, refused; /* of them: held to the share within the last ten seconds; refusing */
+    uint32_t held, refused; /* shards held to the share, and refusing, in the last ten seconds */
 };
 
 static void use_add(struct shares_use *out, const struct coord_shares_told *told, uint32_t i,

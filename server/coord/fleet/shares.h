@@ -26,9 +26,9 @@ struct coord_fleet;
 struct coord_shard;
 struct coord_space;
 
-/* What a shard has told of its shares. */
+/* The figures that a shard has reported of its shares. */
 struct coord_shares_told {
-    uint64_t digest; /* of the list that `use` is of; 0: it has told none */
+    uint64_t digest; /* digest of the list that `use` belongs to; 0: it has reported none */
     struct wire_share_use use[LIMIT_SPACES];
     /* when its share last put off, or refused, a push of the space; 0: not since it was set */
     uint64_t waited_ns[LIMIT_SPACES], refused_ns[LIMIT_SPACES];

@@ -201,7 +201,7 @@ bool coord_spaces_mark(struct coord_fleet *f, const struct coord_space *but, con
             return false;
         any = true;
     }
-    /* what fails here is told with the next names */
+    /* a message that fails here is sent with the next names */
     if (any && coord_names_again(f, NULL, &e) != 0)
         log_warn("the servers are not told that spaces are lost: %s", e.text);
     return f->fatal == 0;

@@ -79,7 +79,7 @@ struct coord_space {
     bool drops_all;
 };
 
-/* What the space's job does at this moment. */
+/* The state of the space's job at this moment. */
 struct coord_space_use {
     bool runs;  /* a job of it runs */
     bool needs; /* and needs the rows that shards have: it goes back or ends without (job/back.h) */

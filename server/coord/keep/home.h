@@ -1,4 +1,4 @@
-/* home.h: which shard led each tablet when the cut of the best epoch was made.
+/* home.h: the shard that led each tablet when the cut of the best epoch was made.
  *
  * A cut has each tablet on the shard that led it then, and tablets may move afterwards. So a job
  * that goes back to the cut first waits until its tablets are there again (fleet/moves.h):

@@ -46,7 +46,7 @@ static void insecure_said(const struct json *list, FILE *out)
     fputs("<li class=\"warn\"><b>insecure_plaintext:</b> whoever reaches these over tcp is obeyed:",
           out);
     for (size_t i = 0; i < json_count(list); i++) {
-        fputs(i > 0 ? ", " : " ", out);
+        fprintf(out, "%s ", text_if(i > 0, ","));
         html_text(out, json_as_string(json_array_at(list, i), "?"));
     }
     fputs("</li>", out);
@@ -258,7 +258,7 @@ static void title_write(const struct page_figures *f, const struct json *figures
     if (faults > 0)
         fprintf(out, "(%zu) ", faults);
     html_text(out, job);
-    fputs(job[0] != 0 ? " – Shoal" : "Shoal", out);
+    fprintf(out, "%sShoal", text_if(job[0] != 0, " – "));
 }
 
 /* Writes the template up to the mark, and returns what follows it. */

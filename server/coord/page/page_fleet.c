@@ -1,6 +1,7 @@
 /* page_fleet.c: the map by load, and the servers. */
 #include "proto/base/minmax.h"
 #include "proto/base/number.h"
+#include "proto/base/text.h"
 #include "server/coord/page/html.h"
 #include "server/coord/page/page_inner.h"
 
@@ -57,7 +58,7 @@ static void shard_write(const struct json *shard, const struct json *server, boo
     double number = json_get_number(shard, "shard", 0),
            load = json_get_number(shard, "load", 0) * 100;
     bool ready = page_server_ready(server);
-    fprintf(out, "<div class=\"shard%s\" title=\"shard %.0f, ", ready ? "" : " bad", number);
+    fprintf(out, "<div class=\"shard%s\" title=\"shard %.0f, ", text_if(!ready, " bad"), number);
     html_string(out, server, "name");
     fprintf(out, ": %.0f tablets, %.1f %% of the load\">", html_at(shard, "tablets"), load);
     if (named || !ready) {
@@ -227,7 +228,7 @@ void page_servers(const struct json *figures, FILE *out)
     for (size_t i = 0; i < t.rows; i++)
         bads += server_bad(json_array_at(servers, i));
     (void)snprintf(about, sizeof about, "%zu of %zu shard%s ready", t.rows - bads, t.rows,
-                   t.rows == 1 ? "" : "s");
+                   text_if(t.rows != 1, "s"));
     page_table_begin(&t, about);
     for (int bad = 1; bad >= 0; bad--)
         for (size_t i = 0; i < t.rows; i++) {

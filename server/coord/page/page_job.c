@@ -1,5 +1,6 @@
 /* page_job.c: the job at hand: its figures, curves and time; the jobs before it. */
 #include "proto/base/number.h"
+#include "proto/base/text.h"
 #include "server/coord/page/html.h"
 #include "server/coord/page/page_inner.h"
 
@@ -92,20 +93,25 @@ static void checkpoint_tile(const struct json *s, FILE *out)
 /* The loss of all labels together. */
 static const char *loss_title(const struct json *s)
 {
-    bool all_clicks = strcmp(json_as_string(json_get(s, "loss_name"), "logloss"), "logloss") == 0;
-    return all_clicks ? "Logloss" : "Loss";
+    if (strcmp(json_as_string(json_get(s, "loss_name"), "logloss"), "logloss") == 0)
+        return "Logloss";
+    return "Loss";
 }
 
 static void curves_write(const struct json *figures, FILE *out)
 {
-    bool real = json_get(figures, "auc.rmse") != NULL;
+    const char *quality = "AUC before learning", *values = "auc.auc";
+    if (json_get(figures, "auc.rmse") != NULL) {
+        quality = "RMSE before learning";
+        values = "auc.rmse";
+    }
+
     const struct json *x = json_get(figures, "curve.examples");
     const struct page_curve curve[] = {
         {loss_title(json_get(figures, "status")), "c1", x, json_get(figures, "curve.logloss"),
          number_figure, false, 1e-3},
-        {real ? "RMSE before learning" : "AUC before learning", "c3",
-         json_get(figures, "auc.examples"), json_get(figures, real ? "auc.rmse" : "auc.auc"),
-         number_figure, false, 1e-3},
+        {quality, "c3", json_get(figures, "auc.examples"), json_get(figures, values), number_figure,
+         false, 1e-3},
         {"Examples / s", "c2", x, json_get(figures, "curve.rate"), number_short, true, 1},
     };
     fputs("<div class=\"curves\">", out);
@@ -137,18 +143,24 @@ static const char *state_kind(const struct json *s)
 {
     if (strcmp(json_as_string(json_get(s, "state"), ""), "failed") == 0)
         return " bad";
-    return json_absent(json_get(s, "waiting")) ? "" : " bad";
+    return text_if(!json_absent(json_get(s, "waiting")), " bad");
 }
 
 /* AUC, or the RMSE of a job whose labels are numbers. */
 static void quality_tiles(const struct json *s, FILE *out)
 {
-    bool real = json_get(s, "train_rmse") != NULL || json_get(s, "valid_rmse") != NULL;
-    double train = html_at(s, real ? "train_rmse" : "train_auc"),
-           valid = html_at(s, real ? "valid_rmse" : "valid_auc");
-    tile(out, real ? "RMSE" : "AUC", train, number_figure, "before learning, newest");
+    const char *name = "AUC", *name_valid = "AUC, valid";
+    double train = html_at(s, "train_auc"), valid = html_at(s, "valid_auc");
+    if (json_get(s, "train_rmse") != NULL || json_get(s, "valid_rmse") != NULL) {
+        name = "RMSE";
+        name_valid = "RMSE, valid";
+        train = html_at(s, "train_rmse");
+        valid = html_at(s, "valid_rmse");
+    }
+
+    tile(out, name, train, number_figure, "before learning, newest");
     if (isfinite(valid))
-        tile(out, real ? "RMSE, valid" : "AUC, valid", valid, number_figure, "the last evaluation");
+        tile(out, name_valid, valid, number_figure, "the last evaluation");
 }
 
 void page_job(const struct json *figures, FILE *out)

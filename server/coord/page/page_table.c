@@ -1,4 +1,5 @@
 /* page_table.c: tables. What is wide scrolls inside its card, which the keyboard reaches, too. */
+#include "proto/base/text.h"
 #include "server/coord/page/html.h"
 #include "server/coord/page/page_inner.h"
 
@@ -6,7 +7,7 @@ static void head_write(const struct page_table *t)
 {
     fputs("<table><thead><tr>", t->out);
     for (size_t i = 0; i < t->heads; i++)
-        fprintf(t->out, "<th scope=\"col\"%s>%s</th>", t->head[i].text ? " class=\"t\"" : "",
+        fprintf(t->out, "<th scope=\"col\"%s>%s</th>", text_if(t->head[i].text, " class=\"t\""),
                 t->head[i].name);
     fputs("</tr></thead><tbody>", t->out);
 }
@@ -33,7 +34,7 @@ void page_row(struct page_table *t, bool bad)
                 t->id, t->rows - PAGE_SHOWN);
         head_write(t);
     }
-    fputs(bad ? "<tr class=\"bad\">" : "<tr>", t->out);
+    fprintf(t->out, "<tr%s>", text_if(bad, " class=\"bad\""));
 }
 
 bool page_folded(const struct page_table *t)
@@ -43,7 +44,7 @@ bool page_folded(const struct page_table *t)
 
 void page_table_end(const struct page_table *t)
 {
-    fprintf(t->out, "</tbody></table>%s</div></section>", page_folded(t) ? "</details>" : "");
+    fprintf(t->out, "</tbody></table>%s</div></section>", text_if(page_folded(t), "</details>"));
 }
 
 void page_number(FILE *out, const char *text)

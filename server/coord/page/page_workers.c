@@ -1,5 +1,6 @@
 /* page_workers.c: the workers of the job, with their lanes, and those that wait or are refused. */
 #include "proto/base/number.h"
+#include "proto/base/text.h"
 #include "server/coord/page/html.h"
 #include "server/coord/page/page_inner.h"
 
@@ -15,8 +16,8 @@ static void lanes_write(const struct json *lanes, double worker, FILE *out)
         if (html_at(lane, "worker") != worker)
             continue;
         if (found++ < NAMED)
-            fprintf(out, "%s%.0f <small>(%s)</small>", found > 1 ? ", " : "", html_at(lane, "lane"),
-                    number_count(html_at(lane, "batch"), text));
+            fprintf(out, "%s%.0f <small>(%s)</small>", text_if(found > 1, ", "),
+                    html_at(lane, "lane"), number_count(html_at(lane, "batch"), text));
     }
     if (found > NAMED)
         fprintf(out, " and %zu more", found - NAMED);
@@ -41,8 +42,10 @@ static void state_write(const struct json *v, FILE *out)
     fputs("<td class=\"t\">", out);
     if (worker_silent(v))
         fprintf(out, "not heard for %s", number_seconds(html_at(v, "silent_ms") / 1000, text));
+    else if (worker_bad(v))
+        fputs("stalled", out);
     else
-        fputs(worker_bad(v) ? "stalled" : "beats", out);
+        fputs("beats", out);
     fputs("</td>", out);
 }
 
@@ -87,7 +90,7 @@ static void about_make(const struct json *s, char *text, size_t bytes)
         at = (size_t)snprintf(text, bytes, "%zu in the job, %zu lanes", workers,
                               workers > 0 ? json_count(json_get(s, "lanes")) : 0);
     if (idle > 0)
-        (void)snprintf(text + at, bytes - at, "%s%zu without a job", at > 0 ? ", " : "", idle);
+        (void)snprintf(text + at, bytes - at, "%s%zu without a job", text_if(at > 0, ", "), idle);
 }
 
 void page_workers(const struct json *figures, FILE *out)

@@ -20,9 +20,9 @@ static int leader_read(const struct coord_zookeeper *o, char leader[COORD_ENDPOI
         return SHOAL_E_AGAIN; /* the leader has ended since */
     if (rc != 0)
         return rc;
-    size_t bytes = n.bytes < WRITER ? 0 : n.bytes - WRITER;
-    if (bytes >= COORD_ENDPOINT)
-        bytes = 0;
+    size_t bytes = 0;
+    if (n.bytes >= WRITER && n.bytes - WRITER < COORD_ENDPOINT)
+        bytes = n.bytes - WRITER;
     if (bytes > 0)
         memcpy(leader, (const char *)n.data + WRITER, bytes);
     leader[bytes] = '\0';

@@ -1,5 +1,5 @@
-/* lead.h: which of several coordinators leads. PATH/leader in ZooKeeper is a node of the leader's
- * session: it has the leader's endpoint, and goes when the session ends, so that another
+/* lead.h: the choice of the one coordinator that leads. PATH/leader in ZooKeeper is a node of the
+ * leader's session: it has the leader's endpoint, and goes when the session ends, so that another
  * coordinator can make it. The leader then opens the store (store_zookeeper.h), which locks out the
  * coordinator before it. */
 #ifndef SERVER_COORD_STORE_LEAD_H

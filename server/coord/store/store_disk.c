@@ -81,7 +81,9 @@ static int rocks_error(struct disk_store *d, char *text, const char *what, struc
     if (text == NULL)
         return 0;
     d->failed = true;
-    int rc = strstr(text, strerror(ENOSPC)) != NULL ? SHOAL_E_NO_SPACE : SHOAL_E_IO;
+    int rc = SHOAL_E_IO;
+    if (strstr(text, strerror(ENOSPC)) != NULL)
+        rc = SHOAL_E_NO_SPACE;
     if (strstr(text, "Corruption") != NULL || strstr(text, strerror(ENOENT)) != NULL)
         rc = damaged(d, text, e);
     else
@@ -92,7 +94,9 @@ static int rocks_error(struct disk_store *d, char *text, const char *what, struc
 
 static int file_error(const char *path, const char *what, struct err *e)
 {
-    int rc = errno == ENOSPC ? SHOAL_E_NO_SPACE : SHOAL_E_IO;
+    int rc = SHOAL_E_IO;
+    if (errno == ENOSPC)
+        rc = SHOAL_E_NO_SPACE;
     return err_set(e, rc, "%s: %s: %s", path, what, strerror(errno));
 }
 

@@ -134,8 +134,11 @@ static int log_apply(const struct log *l, struct coord_store *s, struct err *e)
         at += sizeof r;
         memcpy(key, l->data + at, r.key_bytes);
         at += r.key_bytes;
-        int rc = r.bytes == GONE ? coord_store_remove(s, key, e)
-                                 : coord_store_put(s, key, l->data + at, bytes, e);
+        int rc;
+        if (r.bytes == GONE)
+            rc = coord_store_remove(s, key, e);
+        else
+            rc = coord_store_put(s, key, l->data + at, bytes, e);
         if (rc != 0)
             return rc;
         at += bytes;
@@ -152,10 +155,12 @@ static void segment_path(const struct zookeeper_keep *k, uint64_t number, char o
 
 static struct zoo_step head_step(const struct zookeeper_keep *k, const struct head *h)
 {
-    struct zoo_step s = {.kind = h == NULL ? ZOO_CHECK : ZOO_SET,
-                         .data = h,
-                         .bytes = h == NULL ? 0 : sizeof *h,
-                         .version = k->version};
+    struct zoo_step s = {.kind = ZOO_CHECK, .version = k->version};
+    if (h != NULL) {
+        s.kind = ZOO_SET;
+        s.data = h;
+        s.bytes = sizeof *h;
+    }
     (void)snprintf(s.path, sizeof s.path, "%s/head", k->o.path);
     return s;
 }
@@ -467,8 +472,10 @@ static void keep_close(struct coord_keep *b)
 static int node_make(const struct coord_zookeeper *o, const char *path, const struct head *h,
                      struct err *e)
 {
-    struct zoo_step s = {.kind = ZOO_MAKE, .data = h, .bytes = h == NULL ? 0 : sizeof *h};
+    struct zoo_step s = {.kind = ZOO_MAKE, .data = h};
     int rc;
+    if (h != NULL)
+        s.bytes = sizeof *h;
     text_copy(s.path, sizeof s.path, path);
     do
         rc = o->ops->multi(o->zoo, &s, 1, e);

@@ -66,10 +66,10 @@ struct coord_grow {
     /* when the last list came, 0: never; when the next is due, 0: at once */
     uint64_t listed_ns, due_ns;
     char failed[ERR_TEXT_MAX]; /* why the last list could not be made; empty: it was made */
-    struct positions streams;  /* of the last list: from where the job goes on, to the end */
-    bool last;                 /* the last list had all objects before the end of the log */
-    bool ended;                /* they are all learnt */
-    void *record;              /* owned: the stored record (2) */
+    struct positions streams; /* streams of the last list: from where the job goes on, to the end */
+    bool last;                /* the last list had all objects before the end of the log */
+    bool ended;               /* they are all learnt */
+    void *record;             /* owned: the stored record (2) */
     size_t record_bytes;
     /* the job waits for the checkpoint of its end, while it can still be resumed from */
     bool ending;

@@ -147,7 +147,7 @@ struct deal {
     const struct coord_worker *asks; /* the worker that asks now; NULL: none does */
     bool begins;                     /* lanes are given out anew, to all */
     double each, best;               /* best: the batches a second of the best deal */
-    uint32_t lanes;                  /* of all shares */
+    uint32_t lanes;                  /* lanes of all shares */
     uint32_t order[LIMIT_LANES];     /* the workers that got them, by their index */
     uint32_t open;                   /* workers in the heap: those with a place for one more */
 };

@@ -1,4 +1,4 @@
-/* ring_inner.h: what ring_job.c, ring_ask.c and ring_waits.c share. */
+/* ring_inner.h: the functions that ring_job.c, ring_ask.c and ring_waits.c share. */
 #ifndef SERVER_COORD_WORK_RING_INNER_H
 #define SERVER_COORD_WORK_RING_INNER_H
 
@@ -17,7 +17,7 @@ void coord_ring_marks(struct coord_job *j, uint64_t low, uint64_t high);
 bool coord_ring_ready(const struct coord_job *j, uint64_t worker);
 /* True when a lane that no worker holds has batches up to this step that may not be done. */
 bool coord_ring_owes(const struct coord_job *j, uint64_t step);
-/* What the digests of the members' networks say: marks the asker of each member that is wrong, or
+/* Acts on the digests of the members' networks: marks the asker of each member that is wrong, or
  * lets the job go back. */
 void coord_ring_verdict(struct coord_job *j, const struct coord_digest_verdict *v);
 /* Answers the requests whose workers do not know the news, or that have waited for long enough. */

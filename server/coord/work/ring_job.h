@@ -86,7 +86,7 @@ struct coord_ring_job {
     uint64_t news;         /* rises with each change that workers are told; 0: not drawn yet */
     uint64_t stored;       /* the newest gathering in the store */
     uint64_t told;         /* the newest ring that was told to stand */
-    uint64_t generation;   /* of lane 0, on all shards; 0: a fence is under way */
+    uint64_t generation;   /* generation of lane 0, on all shards; 0: a fence is under way */
     uint64_t waits_ns;     /* since when workers wait for a first ring; 0: none does */
     uint32_t former;       /* members of the ring before all joined again; 0: none */
     bool again;            /* a member has lost a lane: the ring gathers with the same members */

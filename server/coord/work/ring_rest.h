@@ -31,7 +31,7 @@ enum coord_rest_state { REST_NONE, REST_ASKED, REST_KNOWN, REST_SETTLED, REST_ST
 struct coord_rest {
     enum coord_rest_state state;
     uint32_t members;
-    uint64_t number; /* of the rest; 0: REST_NONE */
+    uint64_t number; /* number of the rest; 0: REST_NONE */
     uint64_t at;     /* from KNOWN on: the step after which the ring rests */
     uint64_t newest; /* ASKED: the newest step that is known to be begun */
     uint64_t told;   /* a bit for each member that has answered in this state */

@@ -21,7 +21,7 @@ struct coord_unable {
     struct {
         char name[LIMIT_NAME], text[ERR_TEXT_MAX]; /* text: what the worker said last */
         uint32_t tries;                            /* in a row; 0: the place is free */
-        uint64_t ns;                               /* of the last one */
+        uint64_t ns;                               /* time of the last try */
     } of[COORD_UNABLE_MOST];
 };
 
