@@ -65,7 +65,7 @@ struct files {
     struct {
         char name[32], *data;
         size_t bytes;
-    } file[16];
+    } file[64];
     size_t count;
     size_t wal; /* the index of RocksDB's current log */
 };
@@ -104,7 +104,7 @@ static void file_take(struct files *f, const char *name)
     int fd = files_open(name, O_RDONLY);
     if (fd < 0)
         return;
-    ck_assert_uint_lt(f->count, 16);
+    ck_assert_uint_lt(f->count, 64);
     ck_assert_int_eq(fstat(fd, &st), 0);
     size_t bytes = (size_t)st.st_size, i = f->count++;
     (void)snprintf(f->file[i].name, sizeof f->file[i].name, "%.31s", name);
