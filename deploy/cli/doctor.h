@@ -28,6 +28,7 @@ struct doctor_settings { /* what the file says; empty and 0 where it says nothin
     uint32_t shards;                           /* this server's */
     uint64_t memory, disk, disk_free, journal; /* journal: journal.max and journal.keep */
     bool cuda;                                 /* backend: cuda */
+    bool kafka;                                /* the job reads a topic */
 };
 
 struct doctor_disk {   /* a measurement */
