@@ -64,7 +64,8 @@ void doctor_check_libraries(const struct doctor_host *h, struct doctor_report *r
                          wanted[i].name, version, wanted[i].least);
     }
     if (h->settings->kafka)
-        module_check(h, r, "data.train reads Kafka", "libshoal_kafka.so", "shoal-kafka");
+        module_check(h, r, "data.train reads Kafka", "libshoal_kafka.so",
+                     "shoal-kafka on each machine with workers");
     if (strncmp(h->settings->store, "zookeeper:", strlen("zookeeper:")) == 0)
         module_check(h, r, "store is in ZooKeeper", "libshoal_zookeeper.so", "shoal-zookeeper");
     if (r->problems == wrong)

@@ -237,7 +237,8 @@ START_TEST(a_module_that_the_file_asks_for_and_is_missing)
 {
     settings.kafka = true;
     has("libraries", "data.train reads Kafka, and Shoal's module libshoal_kafka.so or a library "
-                     "that it needs does not open here: install the package shoal-kafka");
+                     "that it needs does not open here: install the package shoal-kafka on each "
+                     "machine with workers");
     settings.kafka = false;
     (void)snprintf(settings.store, sizeof settings.store, "zookeeper://z.example:2181/shoal");
     has("libraries", "store is in ZooKeeper, and Shoal's module libshoal_zookeeper.so or a library "
