@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """packages.py: deploy/debian is of one mind with the tree: it builds with the packages of deploy/packages, has its version and day, a package for every
-unit, what it installs by name is there, and needrestart restarts no unit by itself. Control: each fault planted is found."""
+unit and module, what it installs by name is there, and needrestart restarts no unit by itself. Control: each fault planted is found."""
 import email.utils
 import pathlib
 import re
@@ -18,7 +18,8 @@ def read(path):
 
 
 def files():
-    return {path: read(path) for path in ("deploy/packages", "CMakeLists.txt", *(str(p.relative_to(ROOT)) for p in (ROOT / "deploy/debian").rglob("*") if p.is_file()))}
+    named = ("deploy/packages", "CMakeLists.txt", "deploy/image", "deploy/test-package", "deploy/manual/guide.md")
+    return {path: read(path) for path in (*named, *(str(p.relative_to(ROOT)) for p in (ROOT / "deploy/debian").rglob("*") if p.is_file()))}
 
 
 def build_list(text):
@@ -58,6 +59,27 @@ def unit_faults(of):
     return [f"unit {name} has no package of its name" for name in sorted(units - packages(of))]
 
 
+def module_faults(of):
+    """A module that only some machines need has a package, and is named where packages are chosen."""
+    control, found = of["deploy/debian/control"], []
+    install = of["deploy/manual/guide.md"].split("## Install")[1].split("```")[0]
+    image, upgrade = (re.search(wanted, of[path])[0] for path, wanted in (("deploy/image", r"(?m)^PACKAGES = .*"), ("deploy/test-package", r"INSTALLED \+ \[.*?\]")))
+    for module in re.search(r"foreach\(module (.*)\)", of["CMakeLists.txt"])[1].replace("shoal_cpu", "").split():
+        name = module.replace("_", "-")
+        part = re.search(rf"^Package: {name}\n(.*?)(?:\n\n|\Z)", control, re.S | re.M)
+        if part is None or f"usr/lib/shoal/lib{module}.so" not in of.get(f"deploy/debian/{name}.install", ""):
+            found.append(f"module {module} has no package {name}")
+            continue
+        of_role = re.search(r"Depends: (\S+)", part[1])[1]
+        if not re.search(rf"^Package: {of_role}\n(?:.+\n)*?Suggests:.*\b{name} ", control, re.M):
+            found.append(f"{of_role} does not suggest {name}")
+        if f"`{name}`" not in install:
+            found.append(f"the guide's Install does not name {name}")
+        if "Build-Profiles" not in part[1]:  # the others are built everywhere
+            found += [f"{path} lacks {name}" for path, text in (("deploy/image", image), ("deploy/test-package", upgrade)) if f'"{name}"' not in text]
+    return found
+
+
 def install_faults(of):
     found = []
     for name in sorted(packages(of)):
@@ -83,7 +105,7 @@ def needrestart_faults(of):
 
 
 def faults(of):
-    return needrestart_faults(of) + build_faults(of) + version_faults(of) + unit_faults(of) + install_faults(of)
+    return needrestart_faults(of) + build_faults(of) + version_faults(of) + unit_faults(of) + module_faults(of) + install_faults(of)
 
 
 def main():
@@ -93,7 +115,9 @@ def main():
                ("deploy/debian/changelog", "shoal (0", "shoal (9"), ("CMakeLists.txt", "SHOAL_DATE 2", "SHOAL_DATE 3"),
                ("deploy/debian/control", "Package: shoal-worker\n", "Package: shoal-workers\n"), ("deploy/debian/shoal-common.install", "deploy/takeover", "deploy/takeovers"),
                ("deploy/debian/shoal-server.install", "shoal-server.8", "shoal-servers.8"), ("deploy/debian/needrestart/shoal.conf", "= 0", "= 1"),
-               ("deploy/debian/needrestart/shoal.conf", "|server", ""), ("deploy/debian/needrestart/shoal.conf", "(^shoal-(coordinator|server|worker))", "()")]
+               ("deploy/debian/needrestart/shoal.conf", "|server", ""), ("CMakeLists.txt", " shoal_kafka)", " shoal_kafka shoal_other)"),
+               ("deploy/debian/control", ", shoal-kafka (", ", shoal-kafkas ("), ("deploy/debian/shoal-kafka.install", "kafka.so", "kafkas.so"), ("deploy/image", '"shoal-zookeeper", ', ""),
+               ("deploy/test-package", '"shoal-zookeeper", "shoal-kafka"]', '"shoal-zookeeper"]'), ("deploy/manual/guide.md", "`shoal-kafka`", "kafka"), ("deploy/debian/needrestart/shoal.conf", "(^shoal-(coordinator|server|worker))", "()")]
     for path, right, wrong in planted:
         assert right in of[path], (path, right)
         if not faults({**of, path: of[path].replace(right, wrong, 1)}):

@@ -28,6 +28,7 @@ struct doctor_settings { /* the settings of a file; empty and 0 where it states 
     uint32_t shards;                           /* this server's */
     uint64_t memory, disk, disk_free, journal; /* journal: journal.max and journal.keep */
     bool cuda;                                 /* backend: cuda */
+    bool kafka;                                /* the job reads a topic */
 };
 
 struct doctor_disk {   /* a measurement */

@@ -36,6 +36,16 @@ static int version_compare(const char *a, const char *b)
     }
 }
 
+static void module_check(const struct doctor_host *h, struct doctor_report *r, const char *what,
+                         const char *module, const char *package)
+{
+    if (!h->probe->opens(module))
+        doctor_wrong(r,
+                     "%s, and Shoal's module %s or a library that it needs does not open here: "
+                     "install the package %s",
+                     what, module, package);
+}
+
 void doctor_check_libraries(const struct doctor_host *h, struct doctor_report *r)
 {
     const char *have = h->probe->libraries();
@@ -53,6 +63,11 @@ void doctor_check_libraries(const struct doctor_host *h, struct doctor_report *r
                          "package, and look with ldd for another copy, such as in /usr/local/lib",
                          wanted[i].name, version, wanted[i].least);
     }
+    if (h->settings->kafka)
+        module_check(h, r, "data.train reads Kafka", "libshoal_kafka.so",
+                     "shoal-kafka on each machine with workers");
+    if (strncmp(h->settings->store, "zookeeper:", strlen("zookeeper:")) == 0)
+        module_check(h, r, "store is in ZooKeeper", "libshoal_zookeeper.so", "shoal-zookeeper");
     if (r->problems == wrong)
         doctor_fine(r, "shoal %s; %s", SHOAL_VERSION, have);
 }
@@ -263,7 +278,7 @@ void doctor_check_gpu(const struct doctor_host *h, struct doctor_report *r)
                         "install libcuda1 of the driver's version; workers compute on the CPU");
     else if (library && !h->probe->opens("libshoal_cuda.so"))
         doctor_wrong(r, "there is a driver, and Shoal's module libshoal_cuda.so or a library that "
-                        "it needs does not open: install shoal-worker-cuda and cuBLAS "
+                        "it needs does not open: install shoal-cuda and cuBLAS "
                         "(shoal-worker train --backend cuda says which); workers compute on the "
                         "CPU");
     else if (h->settings->cuda && !library)

@@ -18,7 +18,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 enum { PIECE = 1 << 20, PIECES = 16, SYNCED = 4, SYNCS = 5, SYNC_BYTES = 4096 };
@@ -111,11 +110,11 @@ static bool own(const char *endpoint)
 
 static int space(const char *folder, uint64_t *bytes, uint64_t *left)
 {
-    struct statvfs v;
-    if (statvfs(folder, &v) != 0)
+    struct file_room disk;
+    if (file_room(folder, &disk) != 0)
         return -1;
-    *bytes = (uint64_t)v.f_blocks * v.f_frsize;
-    *left = (uint64_t)v.f_bavail * v.f_frsize;
+    *bytes = disk.bytes;
+    *left = disk.left;
     return 0;
 }
 

@@ -74,6 +74,7 @@ int doctor_settings_read(const char *path, const struct string_list *set,
     } else {
         take(c, "checkpoint.dir", out->folder, sizeof out->folder);
         out->cuda = config_enum(c, "train.backend") == 2;
+        out->kafka = config_has(c, "data.kafka"); /* without a topic it is refused */
     }
     config_free(c);
     return 0;

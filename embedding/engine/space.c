@@ -29,7 +29,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 
 #define DEPTH 8 /* most nested folders */
 
@@ -159,21 +158,21 @@ static void parts_read(struct engine *g)
 
 /* ---- figures ---- */
 
-static uint64_t watermark(const struct engine *g, const struct statvfs *fs)
+static uint64_t watermark(const struct engine *g, const struct file_room *disk)
 {
     if (g->options.disk_watermark > 0)
         return g->options.disk_watermark;
 
-    return space_free_least((uint64_t)fs->f_blocks * fs->f_frsize);
+    return space_free_least(disk->bytes);
 }
 
 bool space_left(const struct engine *g, uint64_t *left, uint64_t *least)
 {
-    struct statvfs fs;
-    if (statvfs(g->dir, &fs) != 0)
+    struct file_room disk;
+    if (file_room(g->dir, &disk) != 0)
         return false;
-    *left = (uint64_t)fs.f_bavail * fs.f_frsize;
-    *least = watermark(g, &fs);
+    *left = disk.left;
+    *least = watermark(g, &disk);
     return true;
 }
 

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define CHUNK (1u << 20)
@@ -35,6 +36,16 @@ static int system_link(const char *from, const char *to)
     return link(from, to);
 }
 
+static int system_room(const char *path, struct file_room *out)
+{
+    struct statvfs fs;
+    if (statvfs(path, &fs) != 0)
+        return -1;
+    *out = (struct file_room){.bytes = (uint64_t)fs.f_blocks * fs.f_frsize,
+                              .left = (uint64_t)fs.f_bavail * fs.f_frsize};
+    return 0;
+}
+
 static const struct file_ops of_system = {.open = system_open,
                                           .write = write,
                                           .sync = fsync,
@@ -44,7 +55,8 @@ static const struct file_ops of_system = {.open = system_open,
                                           .link = system_link,
                                           .unlink = unlink,
                                           .mkdir = mkdir,
-                                          .rmdir = rmdir};
+                                          .rmdir = rmdir,
+                                          .room = system_room};
 static const struct file_ops *ops = &of_system;
 
 void file_ops_set(const struct file_ops *other)
@@ -156,6 +168,11 @@ int file_mkdir(const char *path, mode_t mode)
 int file_rmdir(const char *path)
 {
     return ops->rmdir(path);
+}
+
+int file_room(const char *path, struct file_room *out)
+{
+    return ops->room(path, out);
 }
 
 /* Closes fd and keeps the errno from before. */

@@ -19,6 +19,12 @@
 #include <stdio.h>
 #include <sys/types.h>
 
+/* A file system, in bytes. Both are 0 where it does not say. */
+struct file_room {
+    uint64_t bytes;
+    uint64_t left; /* free, for users other than root */
+};
+
 struct file_ops {
     int (*open)(const char *path, int flags, mode_t mode);
     ssize_t (*write)(int fd, const void *data, size_t bytes);
@@ -30,6 +36,7 @@ struct file_ops {
     int (*unlink)(const char *path);
     int (*mkdir)(const char *path, mode_t mode);
     int (*rmdir)(const char *path);
+    int (*room)(const char *path, struct file_room *out);
 };
 
 /* NULL: the system's own calls. Call before any other thread runs. */
@@ -49,6 +56,8 @@ int file_link(const char *from, const char *to);
 int file_unlink(const char *path);
 int file_mkdir(const char *path, mode_t mode);
 int file_rmdir(const char *path);
+/* The file system that has path. */
+int file_room(const char *path, struct file_room *out);
 
 /* Holds a few descriptors in reserve for file_open, file_dup and file_folder, because connections
  * may take all others. Call it at the start and from time to time: it replaces those that were

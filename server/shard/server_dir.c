@@ -7,12 +7,34 @@
 #include "proto/base/text.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
+
+/* Bytes that must be free for each shard before its store is opened. RocksDB then writes the head
+ * of its log, its options and a manifest: 30 KiB for a small store, and some 200 bytes for each
+ * file of rows. */
+#define ROOM_LEAST (UINT64_C(4) << 20)
+
+static int room_check(const char *dir, uint32_t shards, struct err *e)
+{
+    struct file_room disk;
+    uint64_t least = ROOM_LEAST * shards;
+    if (file_room(dir, &disk) != 0)
+        return err_set(e, SHOAL_E_IO, "cannot read how full the disk of %s is: %s", dir,
+                       strerror(errno));
+    if (disk.bytes == 0 || disk.left >= least)
+        return 0;
+    return err_set(e, SHOAL_E_NO_SPACE,
+                   "the disk of %s is full: %" PRIu64 " bytes are free, and a start with %" PRIu32
+                   " shards needs at least %" PRIu64
+                   "; free some space on it or make it larger, but remove no file of this folder",
+                   dir, disk.left, shards, least);
+}
 
 static int make_folder(const char *path, struct err *e)
 {
@@ -77,7 +99,9 @@ int server_dir_open(const char *dir, const char *asked, uint32_t shards, uint32_
     *lock_fd = -1;
     if (rc || (rc = lockfile_take_data(dir, wait_ms, "shoal-server", lock_fd, e)))
         return rc;
-    rc = take_name(dir, asked, name, e);
+    rc = room_check(dir, shards, e);
+    if (rc == 0)
+        rc = take_name(dir, asked, name, e);
     for (uint32_t i = 0; !rc && i < shards; i++) {
         server_dir_shard(dir, i, path);
         rc = make_folder(path, e);

@@ -15,8 +15,9 @@
 /* Makes the folder where it is missing, locks it within wait_ms (lockfile.h), reads or draws the
  * name and makes the shards' folders. asked: the name from the configuration, may be empty; a name
  * other than the kept one is refused. A folder with more shards than `shards` is refused: their
- * rows would be missing. *lock_fd stays open while the server runs. CANTCREATE, CONFIG, IO or
- * STOPPED. */
+ * rows would be missing. A full disk is refused, because Debian 12's RocksDB (7.8) aborts when it
+ * opens a store there. *lock_fd stays open while the server runs. CANTCREATE, CONFIG, IO, NO_SPACE
+ * or STOPPED. */
 int server_dir_open(const char *dir, const char *asked, uint32_t shards, uint32_t wait_ms,
                     char name[LIMIT_NAME], int *lock_fd, struct err *e);
 void server_dir_shard(const char *dir, uint32_t shard, char out[LIMIT_PATH]);

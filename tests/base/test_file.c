@@ -405,6 +405,22 @@ START_TEST(file_below_follows_no_link_and_leaves_no_root)
 }
 END_TEST
 
+START_TEST(a_file_system_says_how_full_it_is)
+{
+    const struct file_room full = {.bytes = 1u << 30, .left = 4096};
+    struct file_room found = {0};
+    ck_assert_int_eq(file_room(folder, &found), 0);
+    ck_assert(found.bytes > 0 && found.left <= found.bytes);
+    ck_assert_int_eq(file_room(in("missing"), &found), -1);
+    ck_assert_int_eq(errno, ENOENT);
+
+    file_fault_room(&full);
+    ck_assert_int_eq(file_room(folder, &found), 0);
+    file_fault_room(NULL);
+    ck_assert(found.bytes == full.bytes && found.left == full.left);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("file");
@@ -424,6 +440,7 @@ int main(void)
     tcase_add_test(t, a_tree_goes_and_what_its_links_name_stays);
     tcase_add_test(t, what_cannot_be_removed_does_not_keep_the_rest);
     tcase_add_test(t, what_cannot_be_removed_keeps_no_later_call);
+    tcase_add_test(t, a_file_system_says_how_full_it_is);
     tcase_add_test(t, a_walk_tells_every_name_once);
     tcase_add_test(t, file_below_follows_no_link_and_leaves_no_root);
     suite_add_tcase(s, t);

@@ -232,6 +232,24 @@ START_TEST(libraries_that_are_too_old)
 }
 END_TEST
 
+/* A job that reads Kafka, or a store in ZooKeeper, needs a package of its own. */
+START_TEST(a_module_that_the_file_asks_for_and_is_missing)
+{
+    settings.kafka = true;
+    has("libraries", "data.train reads Kafka, and Shoal's module libshoal_kafka.so or a library "
+                     "that it needs does not open here: install the package shoal-kafka on each "
+                     "machine with workers");
+    settings.kafka = false;
+    (void)snprintf(settings.store, sizeof settings.store, "zookeeper://z.example:2181/shoal");
+    has("libraries", "store is in ZooKeeper, and Shoal's module libshoal_zookeeper.so or a library "
+                     "that it needs does not open here: install the package shoal-zookeeper");
+    settings.kafka = true;
+    machine.module = true;
+    look();
+    ck_assert_str_eq(all(), "");
+}
+END_TEST
+
 START_TEST(limits_that_are_too_low)
 {
     limits_put("1024", "8388608", "unlimited");
@@ -553,6 +571,7 @@ START_TEST(names_without_an_address)
     machine.no_name = "a.example";
     has("names", "advertise: tcp://a.example:1: the name a.example has no address");
     machine.no_name = "z2.example";
+    machine.module = true;
     (void)snprintf(settings.store, sizeof settings.store,
                    "zookeeper://z1.example:2181,z2.example:2181/shoal");
     has("names", "store: tcp://z2.example:2181: the name z2.example has no address");
@@ -572,7 +591,7 @@ START_TEST(gpus_that_cannot_be_used)
                "libcuda1 of the driver's version; workers compute on the CPU");
     machine.driver = "580.65";
     has("gpu", "there is a driver, and Shoal's module libshoal_cuda.so or a library that it needs "
-               "does not open: install shoal-worker-cuda and cuBLAS (shoal-worker train --backend "
+               "does not open: install shoal-cuda and cuBLAS (shoal-worker train --backend "
                "cuda says which); workers compute on the CPU");
     machine.module = true;
     look();
@@ -707,6 +726,15 @@ START_TEST(the_kind_of_a_file_is_that_of_its_name)
     ck_assert_int_eq(doctor_settings_read(path, &none, &s, &e), 0);
     ck_assert(s.kind == DOCTOR_WORKER && s.cuda);
     ck_assert(strcmp(s.listen, "tcp://h:7080") == 0 && strcmp(s.advertise, "h2") == 0);
+    put("/clicks.yaml",
+        "job: clicks\ndata: {train: {kafka: clicks}, kafka: {brokers: \"h:9092\"}}\n");
+    path_of(path, sizeof path, "/clicks.yaml");
+    ck_assert_int_eq(doctor_settings_read(path, &none, &s, &e), 0);
+    ck_assert(s.kind == DOCTOR_JOB && s.kafka);
+    put("/files.yaml", "job: clicks\ndata: {train: clicks.csv}\n");
+    path_of(path, sizeof path, "/files.yaml");
+    ck_assert_int_eq(doctor_settings_read(path, &none, &s, &e), 0);
+    ck_assert(s.kind == DOCTOR_JOB && !s.kafka);
     path_of(path, sizeof path, "/any.yaml"); /* a job's, which has no such key */
     ck_assert_int_eq(doctor_settings_read(path, &none, &s, &e), SHOAL_E_CONFIG);
 }
@@ -719,6 +747,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, a_machine_without_a_fault_has_no_problem);
     tcase_add_test(t, libraries_that_are_too_old);
+    tcase_add_test(t, a_module_that_the_file_asks_for_and_is_missing);
     tcase_add_test(t, limits_that_are_too_low);
     tcase_add_test(t, ports_that_are_taken);
     tcase_add_test(t, metrics_that_cannot_be_served);

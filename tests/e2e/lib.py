@@ -300,6 +300,20 @@ def small_disk(space, size):
         subprocess.run(["umount", "-l", str(mount)], check=False)
 
 
+def fill(path, left):
+    """Writes a file until only `left` bytes are free under it."""
+    with open(path, "ab", buffering=0) as f:
+        while True:
+            fs = os.statvfs(path.parent)
+            free = fs.f_bavail * fs.f_frsize - left
+            if free <= 0:
+                return
+            try:
+                f.write(bytes(min(free, 1 << 20)))
+            except OSError:
+                return
+
+
 @contextlib.contextmanager
 def frozen_disk(space):
     """An ext4 of its own in a loop device; gives its folder. Skips where there is no root, no loop device or no fsfreeze."""

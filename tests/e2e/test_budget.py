@@ -74,20 +74,6 @@ def table_of_four_budgets_trains_as_in_memory(space):
     assert tight["restarts"] == 0
 
 
-def fill(path, left):
-    """Writes a file until only `left` bytes are free under it."""
-    with open(path, "ab", buffering=0) as f:
-        while True:
-            fs = os.statvfs(path.parent)
-            free = fs.f_bavail * fs.f_frsize - left
-            if free <= 0:
-                return
-            try:
-                f.write(bytes(min(free, MIB)))
-            except OSError:
-                return
-
-
 def server_says(run, words):
     until(run, f"the server to say {words!r}", lambda: words in run.logs("server-0*"), pause=0.1)
 

@@ -1,14 +1,15 @@
 /* file_fault.c: the system's calls with a countdown. */
 #include "tests/lib/file_fault.h"
-#include "proto/base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 static struct file_fault fault;
 static uint64_t calls;
+static const struct file_room *room; /* borrowed */
 
 static bool fails(void)
 {
@@ -74,6 +75,18 @@ static int fault_rmdir(const char *path)
     return fails() ? -1 : rmdir(path);
 }
 
+static int fault_room(const char *path, struct file_room *out)
+{
+    struct statvfs fs;
+    if (statvfs(path, &fs) != 0)
+        return -1;
+    *out = (struct file_room){.bytes = (uint64_t)fs.f_blocks * fs.f_frsize,
+                              .left = (uint64_t)fs.f_bavail * fs.f_frsize};
+    if (room != NULL)
+        *out = *room;
+    return 0;
+}
+
 static const struct file_ops ops = {.open = fault_open,
                                     .write = fault_write,
                                     .sync = fault_sync,
@@ -83,13 +96,20 @@ static const struct file_ops ops = {.open = fault_open,
                                     .link = fault_link,
                                     .unlink = fault_unlink,
                                     .mkdir = fault_mkdir,
-                                    .rmdir = fault_rmdir};
+                                    .rmdir = fault_rmdir,
+                                    .room = fault_room};
 
 void file_fault_set(const struct file_fault *f)
 {
     fault = f != NULL ? *f : (struct file_fault){0};
     calls = 0;
     file_ops_set(f != NULL ? &ops : NULL);
+}
+
+void file_fault_room(const struct file_room *of_all)
+{
+    room = of_all;
+    file_fault_set(of_all != NULL ? &(struct file_fault){.at = 0} : NULL);
 }
 
 uint64_t file_fault_calls(void)

@@ -3,6 +3,8 @@
 #ifndef TESTS_LIB_FILE_FAULT_H
 #define TESTS_LIB_FILE_FAULT_H
 
+#include "proto/base/file.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -14,6 +16,9 @@ struct file_fault {
 
 /* Replaces the system's calls, and counts from 0; NULL restores them. */
 void file_fault_set(const struct file_fault *f);
+/* What file_room answers from now on, for any path; it counts as no call. NULL: what the system
+ * answers. */
+void file_fault_room(const struct file_room *room);
 /* Returns the calls since then. */
 uint64_t file_fault_calls(void);
 

@@ -4,7 +4,9 @@
 
 #include "server/shard/place.h"
 #include "server/shard/server_dir.h"
+#include "tests/lib/file_fault.h"
 
+#include <inttypes.h>
 #include <unistd.h>
 
 #define EVAL UINT32_MAX
@@ -429,6 +431,44 @@ START_TEST(a_folder_is_of_one_server_and_all_its_shards)
 }
 END_TEST
 
+/* The store of a shard is not opened on a disk with less than 4 MiB for each. A disk that does not
+ * say how large it is counts as large enough. */
+START_TEST(a_full_disk_is_refused_before_a_store_is_opened)
+{
+    char name[LIMIT_NAME], data[600];
+    struct err e = {0};
+    int fd = -1;
+    snprintf(data, sizeof data, "%s/data", dir);
+    static const struct {
+        struct file_room room;
+        uint32_t shards;
+        int status;
+    } cases[] = {{{.bytes = 1u << 30, .left = 0}, 2, SHOAL_E_NO_SPACE},
+                 {{.bytes = 1u << 30, .left = (8u << 20) - 1}, 2, SHOAL_E_NO_SPACE},
+                 {{.bytes = 1u << 30, .left = 8u << 20}, 2, 0},
+                 {{.bytes = 1u << 30, .left = 8u << 20}, 3, SHOAL_E_NO_SPACE},
+                 {{.bytes = 0, .left = 0}, 2, 0}};
+    const size_t i = (size_t)_i;
+    file_fault_room(&cases[i].room);
+    int rc = server_dir_open(data, "one", cases[i].shards, 0, name, &fd, &e);
+    file_fault_room(NULL);
+    ck_assert_msg(rc == cases[i].status, "%s", e.text);
+    ck_assert_int_eq(fd >= 0, rc == 0);
+    if (fd >= 0)
+        close(fd);
+    if (rc == 0)
+        return;
+
+    char want[120];
+    snprintf(want, sizeof want,
+             ": %" PRIu64 " bytes are free, and a start with %u shards needs at least %u;",
+             cases[i].room.left, cases[i].shards, cases[i].shards << 22);
+    ck_assert_msg(strstr(e.text, want) != NULL && strstr(e.text, data) != NULL, "%s", e.text);
+    ck_assert_int_eq(server_dir_open(data, "two", 2, 0, name, &fd, &e), 0); /* no name was kept */
+    close(fd);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("place");
@@ -447,6 +487,7 @@ int main(void)
     tcase_add_loop_test(t, a_run_that_is_over_is_not_opened_again, 0, 4);
     tcase_add_test(t, a_cut_is_of_the_run_that_is_named);
     tcase_add_test(t, a_folder_is_of_one_server_and_all_its_shards);
+    tcase_add_loop_test(t, a_full_disk_is_refused_before_a_store_is_opened, 0, 5);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);
