@@ -34,7 +34,8 @@ CANNOT = {
         "ctest --preset release -LE 'e2e|gpu'": CTEST,
         "tests/tidy/tidy.py . --build build/release": CTEST,
     },
-    "README.md": {"deploy/quickstart": "deploy/test-bare runs it", "deploy/test": "deploy/test-bare runs it"},
+    "README.md": {"deploy/quickstart": "deploy/test-bare runs it", "deploy/test": "deploy/test-bare runs it",
+                  "shoal import TABLE FILES": "test_import types it"},
     "deploy/manual/choosing.md": {"build/release/bin/sim_test_pace": CTEST, "tests/gpu/run speed": "needs a GPU",
                                   "SHOAL_LARGE=1 build/release/bin/dense_cuda_test_devices": "ctest runs it, smaller: this takes 3 GiB",
                                   "SHOAL_BIN=build/release/bin python3 tests/e2e/test_kill.py looking_ahead_gives_the_bits_of_prefetch_0": CTEST},
@@ -48,6 +49,12 @@ CANNOT = {
         "shoal checkpoint create NAME --without SERVER": "test_replace types it: the server must be gone",
         "kubectl apply -k .; kubectl -n shoal logs -f job/shoal-submit": "needs a cluster of Kubernetes",
     },
+    "deploy/manual/kafka.md": {
+        "apt-get install shoal-kafka": "deploy/test-package installs it",
+        **{command: "test_kafka types the page" for command in ("shoal local clicks.yaml --run-dir runs/1", "shoal status --run-dir runs/1",
+                                                               "shoal local clicks.yaml --run-dir runs/2 --start-from runs/1")},
+    },
+    "deploy/manual/own.md": {command: "test_own types it, with files of its own" for command in ("shoal data train.csv valid.csv test.csv", "shoal data FOLDER")},
     "deploy/manual/tour.md": {command: "test_tour types the whole page" for command in test_tour.page()[1]},
     "tests/README.md": {
         **{f"deploy/test{words}": LONG for words in ("", " asan", " tsan", " long", "-systemd", "-bare", "-bare --only compilers", "-package")},
@@ -162,6 +169,7 @@ AS = {
         "shoal export WHERE [TABLE]... --out FOLDER": "shoal export runs/kept dense --out dense --format csv --state",
         "shoal import TABLE FILE|FOLDER --field NAME":  # e2e/test_import imports; here a job runs, and a log is no file of rows
             "! shoal import emb day_0.tsv --field C1 --coordinator tcp://GOING 2> refused && grep -q 'the columns are' refused",
+        "shoal data FILE... [--job FILE] [--label NAME] [--rows N] [--json]": "shoal data events.csv --job own.yaml && shoal data events.csv --json",
         "shoal status ...": f"shoal status {RUN} --json",
         "shoal digest ... [TABLE]": f"shoal digest {RUN} emb",
         "shoal inspect ... TABLE KEY|FIELD:VALUE": f"shoal inspect {RUN} emb C1:VALUE && shoal inspect {RUN} emb --field C1 --value VALUE",

@@ -254,7 +254,7 @@ def without_the_module_the_package_is_named(space):
 def the_page_is_run_as_printed(space):
     """The job of the manual's page, and its commands, in their order; only brokers are others, and what installs is left out."""
     page = (pathlib.Path(__file__).parents[2] / "deploy/manual/kafka.md").read_text(encoding="utf-8")
-    [job] = re.findall(r"^```yaml\n(.*?)^```$", page, re.M | re.S)
+    job = re.findall(r"^```yaml\n(.*?)^```$", page, re.M | re.S)[0]
     commands = re.findall(r"^    (shoal .*)$", page, re.M)
     assert [c.split()[1] for c in commands] == ["local", "status", "local"], commands
     with Kafka(space, "clicks").make(2) as kafka:
