@@ -36,8 +36,8 @@ static bool made_there(const struct json *manifest, int64_t job)
     return job == 0 || (number > job - NUMBERS_OF_ONE && number < job + NUMBERS_OF_ONE);
 }
 
-/* True when folder/name is a usable checkpoint of the job's coordinator made after `newest`; it then
- * replaces `newest`. */
+/* True when folder/name is a usable checkpoint of the job's coordinator made after `newest`; it
+ * then replaces `newest`. */
 static bool better(const char *folder, const char *name, bool start, int64_t job,
                    struct json **newest, char path[LIMIT_PATH])
 {

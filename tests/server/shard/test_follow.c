@@ -306,8 +306,8 @@ START_TEST(a_follower_refuses_what_its_leader_does)
 }
 END_TEST
 
-/* The copy of the leader's rows opens the folder again. _i 0: there is none; 1: it was emptied while
- * the server ran. */
+/* The copy of the leader's rows opens the folder again. _i 0: there is none; 1: it was emptied
+ * while the server ran. */
 START_TEST(a_follower_keeps_its_place_in_an_emptied_folder)
 {
     struct fleet f = {.dir = _i == 0 ? NULL : dir, .durability = DURABLE_MEMORY};
