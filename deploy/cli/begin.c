@@ -12,9 +12,34 @@
 #include <string.h>
 #include <unistd.h>
 
-/* True when folder/name is a usable checkpoint made after `newest`; it then replaces `newest`. */
-static bool better(const char *folder, const char *name, bool start, struct json **newest,
-                   char path[LIMIT_PATH])
+/* A coordinator counts from a random number on (fleet_open.c), so numbers of two are far apart. */
+#define NUMBERS_OF_ONE 1000000
+
+/* The number of the job of a run that has ended; 0: it is unknown. */
+static int64_t job_of(const char *run)
+{
+    char path[LIMIT_PATH];
+    struct json *report;
+    (void)snprintf(path, sizeof path, "%.900s/report.json", run);
+    if (cli_json_file(path, &report, NULL) != 0)
+        return 0;
+    int64_t number = json_get_int(report, "run", 0);
+    json_free(report);
+    return number;
+}
+
+/* True when the coordinator that had that job made the checkpoint: several runs may have one folder
+ * for checkpoints. job 0: any. */
+static bool made_there(const struct json *manifest, int64_t job)
+{
+    int64_t number = json_get_int(manifest, "run", job);
+    return job == 0 || (number > job - NUMBERS_OF_ONE && number < job + NUMBERS_OF_ONE);
+}
+
+/* True when folder/name is a usable checkpoint of the job's coordinator made after `newest`; it
+ * then replaces `newest`. */
+static bool better(const char *folder, const char *name, bool start, int64_t job,
+                   struct json **newest, char path[LIMIT_PATH])
 {
     struct err silent;
     struct json *m = NULL;
@@ -25,7 +50,7 @@ static bool better(const char *folder, const char *name, bool start, struct json
     bool fits = strcmp(phase, "digest") == 0 || json_get_bool(m, "end", false);
     if (!start)
         fits = !manifest_tables(m); /* no job goes on from tables alone */
-    bool good = fits && manifest_order(m, *newest) > 0;
+    bool good = fits && made_there(m, job) && manifest_order(m, *newest) > 0;
     json_free(good ? *newest : m);
     if (good)
         *newest = m;
@@ -59,9 +84,10 @@ static int run_find(const char *run, bool start, char out[LIMIT_PATH], struct er
     job_free(&job);
     if (rc != 0)
         return rc;
+    int64_t number = job_of(run);
     if (file_walk_open(&w, folder)) {
         while ((name = file_walk_next(&w)) != NULL)
-            if (better(folder, name, start, &newest, path))
+            if (better(folder, name, start, number, &newest, path))
                 text_copy(out, LIMIT_PATH, path);
         file_walk_close(&w);
     }

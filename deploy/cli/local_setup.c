@@ -342,6 +342,25 @@ int local_run_is(const char *path, const char *text, struct err *e)
                    path);
 }
 
+/* Sets the folder of checkpoints to its absolute path: the run's job file is read in other working
+ * folders too, by --start-from for one. */
+static int checkpoints_add(struct local *l, struct err *e)
+{
+    char here[LIMIT_PATH];
+    const char *dir = l->job.checkpoint.dir;
+    if (dir[0] == '/')
+        return 0;
+    if (dir[0] == 0)
+        return local_set_path(l->set, "checkpoint.dir", l->dir, "checkpoints", e);
+    if (getcwd(here, sizeof here) == NULL)
+        return err_set(e, SHOAL_E_USAGE, "checkpoint.dir: the path of this folder is unknown: %s",
+                       strerror(errno));
+    if (strlen(here) + strlen(dir) >= LIMIT_PATH)
+        return err_set(e, SHOAL_E_USAGE, "checkpoint.dir: %s/%s has more than %u bytes", here, dir,
+                       LIMIT_PATH - 2);
+    return local_set_path(l->set, "checkpoint.dir", here, dir, e);
+}
+
 /* Adds to the job's keys the folders for decoded input and checkpoints, unless the job names them.
  * A folder of the run's own keeps no parsed rows, because the job did not ask for that. */
 static int folders_add(struct local *l, struct err *e)
@@ -352,9 +371,9 @@ static int folders_add(struct local *l, struct err *e)
         rc = local_set_path(l->set, "data.cache", l->dir, "cache", e);
     if (rc == 0 && own && config_list_add(l->set, "data.cache_max=0") != 0)
         rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
-    if (rc == 0 && l->job.checkpoint.dir[0] == 0)
-        rc = local_set_path(l->set, "checkpoint.dir", l->dir, "checkpoints", e);
-    return rc;
+    if (rc != 0)
+        return rc;
+    return checkpoints_add(l, e);
 }
 
 /* A key of the file with which a daemon of the run was started; 0: there is no such file yet. */

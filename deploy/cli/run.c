@@ -75,6 +75,10 @@ int run_path(const char *run, const char *path, char out[LIMIT_PATH], struct err
         below = 0;
     int n = snprintf(out, LIMIT_PATH, "%s%s", text_or(now, ""), path + below);
     free(now);
+    now = n < (int)LIMIT_PATH ? realpath(out, NULL) : NULL;
+    if (now != NULL)
+        n = snprintf(out, LIMIT_PATH, "%s", now);
+    free(now);
     if (n < (int)LIMIT_PATH)
         return 0;
     return err_set(e, SHOAL_E_USAGE, "%s: a path has at most %u bytes", path, LIMIT_PATH - 1);

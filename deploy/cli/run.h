@@ -21,7 +21,8 @@ bool run_is(const char *folder);
 /* True when the folder was moved; former: its path while it ran. */
 bool run_moved(const char *run, char former[LIMIT_PATH]);
 /* The present path for a path that the run's job names: files inside the folder have moved with it.
- * USAGE: too long. */
+ * Absolute and without links where the path exists; a relative one, which earlier versions left in
+ * job.yaml, counts from the working folder. USAGE: too long. */
 int run_path(const char *run, const char *path, char out[LIMIT_PATH], struct err *e);
 
 /* True when the run's coordinator answers at `endpoint`. */

@@ -516,7 +516,8 @@ const struct config_key keys_job[] = {
      .values = "likewise: days, hours; `A..B`", .text = "whose windows are not trained"},
     {"checkpoint.dir", CONFIG_STRING, 0, 0, NULL, .fallback = "",
      .otherwise = "`RUN_DIR/checkpoints`; fleet: none", .values = "folder",
-     .text = "one path for coordinator and servers: [Checkpoints](fleet.md#checkpoints)"},
+     .text = "one path for coordinator and servers: [Checkpoints](fleet.md#checkpoints); of "
+             "`shoal local`: from its working folder"},
     {"checkpoint.at_end", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
      .text = "one more of the tables that the job ends with; the next job may start from it"},
     {"checkpoint.every_batches", CONFIG_SIZE, 1, 1e15, NULL, .fallback = "0", .otherwise = "never",

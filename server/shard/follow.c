@@ -7,6 +7,7 @@
 #include "proto/base/minmax.h"
 #include "proto/base/text.h"
 #include "server/shard/admin.h"
+#include "server/shard/place.h"
 #include "server/shard/shard.h"
 
 #include <inttypes.h>
@@ -241,18 +242,23 @@ void follow_read_engine(struct shard *s)
     cut_find_newest(s);
 }
 
-static void engine_opened(struct shard *s)
+/* was: of the engine that was closed. */
+static int engine_opened(struct shard *s, struct place_kept was, struct err *e)
 {
-    struct err e = {0};
+    int rc = place_again(s, was, e);
+    if (rc != 0)
+        return rc;
     follow_read_engine(s);
-    if (admin_take_map(s, &e))
-        log_error("shard %s: %s", s->name, e.text);
+    if (admin_take_map(s, e))
+        log_error("shard %s: %s", s->name, e->text);
     tail_set(s);
     beat_now(s);
+    return 0;
 }
 
-static void engine_closed(struct shard *s)
+static struct place_kept engine_closed(struct shard *s)
 {
+    struct place_kept place = place_keep(s);
     engine_close(s->engine, false);
     s->engine = NULL;
     s->moves.give.reading = false;
@@ -261,6 +267,7 @@ static void engine_closed(struct shard *s)
     cut_engine_gone(s);
     rows_go_stop(s);
     s->audit.peer = 0;
+    return place;
 }
 
 /* Ends the shard: its process starts again with what is on disk. */
@@ -282,18 +289,19 @@ static void go_back(struct shard *s, uint64_t back)
     }
     log_info("shard %s: drops its records behind %" PRIu64 ": no other copy has them", s->name,
              back);
-    engine_closed(s);
+    struct place_kept place = engine_closed(s);
     o.until = back;
     int rc = engine_open(&o, s->env, &s->engine, &e);
     if (rc == SHOAL_E_NOT_FOUND) { /* rows are stored that are newer */
         o.until = 0;
         rc = engine_open(&o, s->env, &s->engine, &e);
     }
+    if (rc == 0)
+        rc = engine_opened(s, place, &e);
     if (rc) {
         broken(s, &e);
         return;
     }
-    engine_opened(s);
     if (s->sequence > back)
         follow_anew(s, "rows are stored that are newer than the shard's");
 }
@@ -337,12 +345,12 @@ static void seed_open(struct shard *s)
     f->seed = NULL;
     f->whole_ns = env_now_ns(s->env);
     log_info("shard %s: has copied %" PRIu64 " bytes", s->name, f->bytes);
-    engine_closed(s);
-    if (engine_seed_open(seed, &o, s->env, &s->engine, &e) != 0) {
+    struct place_kept place = engine_closed(s);
+    if (engine_seed_open(seed, &o, s->env, &s->engine, &e) != 0 ||
+        engine_opened(s, place, &e) != 0) {
         broken(s, &e);
         return;
     }
-    engine_opened(s);
     seed_drop(f);
     f->state = FOLLOW_RECORDS;
 }

@@ -139,6 +139,26 @@ int place_map(struct shard *s, const struct wire_MAP_SET *r, const uint16_t *sha
     return rc;
 }
 
+struct place_kept place_keep(const struct shard *s)
+{
+    const struct engine_place *p = engine_place(s->engine);
+    return (struct place_kept){{p->cluster[0], p->cluster[1]}, p->number, p->shards};
+}
+
+int place_again(struct shard *s, struct place_kept was, struct err *e)
+{
+    const struct lead *l = &s->lead;
+    const struct engine_place place = {.cluster = {was.cluster[0], was.cluster[1]},
+                                       .number = was.number,
+                                       .shards = was.shards,
+                                       .map_epoch = l->epoch,
+                                       .tablets = l->tablet_count,
+                                       .shard_of = l->shard_of};
+    if (nowhere(&place) || !nowhere(engine_place(s->engine)))
+        return 0;
+    return engine_place_set(s->engine, &place, e);
+}
+
 void place_held(struct shard *s, peer_t from)
 {
     const struct engine_place *p = engine_place(s->engine);

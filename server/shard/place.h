@@ -10,6 +10,8 @@
  *
  * 1. A shard leads only tablets that the map in its folder gives it. [assert: epoch_of]
  *    [test: a_map_is_kept_before_it_is_led]
+ *    An engine that is opened again keeps its place. [test:
+ *    a_follower_keeps_its_place_in_an_emptied_folder]
  * 2. A map that takes away a tablet with rows or marks is refused, unless it was moved. [test:
  *    a_map_that_leaves_rows_is_refused]
  *
@@ -35,6 +37,15 @@ struct place_gone {
 /* Takes the map of a MAP_SET or MOVE_MAP; gone may be NULL. MALFORMED, CONFIG, AGAIN, IO, NOMEM. */
 int place_map(struct shard *s, const struct wire_MAP_SET *r, const uint16_t *shard_of,
               const struct place_gone *gone, struct err *e);
+/* The place of an engine that is about to be closed and opened again; the map is that of lead. */
+struct place_kept {
+    uint64_t cluster[2];
+    uint32_t number, shards;
+};
+struct place_kept place_keep(const struct shard *s);
+/* Tells it to an engine that has none: its folder was emptied while the server ran, or it has no
+ * folder. IO, NOMEM. */
+int place_again(struct shard *s, struct place_kept was, struct err *e);
 void place_held(struct shard *s, peer_t from); /* answers MAP_HELD */
 /* Takes the line of a NAMES_SET. MALFORMED, CONFIG, AGAIN, IO, NOMEM. */
 int place_names(struct shard *s, const struct wire_NAMES_SET *r, const char *line, size_t bytes,

@@ -184,6 +184,35 @@ def failed_run_names_its_checkpoint(space):
         assert len([line for line in told if not line.startswith(("values without a row: ", "note: "))]) == 2561
 
 
+def relative_folder_is_where_the_run_began(space):
+    """Two runs have one checkpoint.dir, named from their working folder; each is begun with from another folder too, and gives its own tables."""
+    days, _ = days_of(space)
+    (space / "elsewhere").mkdir()
+    plain = job(space, "plain", days[0])
+    here = space / "."
+
+    def trained(run, *words, status=0, folder=here):
+        got = subprocess.run([SHOAL, "local", plain, "--set", f"checkpoint.dir=../{here.name}/kept", "--run-dir", here / run, *words],
+                             cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+        assert got.returncode == status, got
+        return json.loads((here / run / "report.json").read_text()) if status == 0 else got.stderr
+
+    trained("one")
+    other = trained("two", "--set", f"data.train={days[1]}")
+    kept = (space / "kept").resolve()
+    assert sorted(p.name for p in kept.iterdir()) == ["000001", "000002"] and f'{kept.parent}/../' in (space / "one/job.yaml").read_text()
+    begun = trained("next", "--start-from", "one", "--set", "checkpoint.at_end=false")
+    assert begun["start_from"] == str(kept / "000001")
+    trained("far", "--start-from", "../two", "--set", "checkpoint.at_end=false", folder=space / "elsewhere")
+    assert json.loads((space / "far/report.json").read_text())["start_from"] == str(kept / "000002")
+    again = trained("again", "--resume", "two", "--set", f"data.train={days[1]}", "--set", "checkpoint.at_end=false")
+    assert digests(again) == digests(other)
+    shutil.rmtree(kept / "000001")
+    assert "no checkpoint of its end" in trained("none", "--start-from", "one", status=66)
+    said(0, "checkpoint", "create", "--run-dir", space / "one")
+    assert digests(trained("back", "--start-from", "one", "--set", "checkpoint.at_end=false")) == digests(begun)
+
+
 def what_cannot_be_is_refused(space):
     days, _ = days_of(space)
     plain = job(space, "plain", days[0], **{"checkpoint.at_end": False})
@@ -203,4 +232,5 @@ def what_cannot_be_is_refused(space):
 if __name__ == "__main__":
     main([days_one_by_one_are_the_days_in_a_row, next_day_may_differ_in_all_but_the_model, killed_servers_lose_nothing_of_what_was_begun_with,
           ended_job_is_gone_on_with_as_it_is, end_is_of_the_kept_epoch, ended_run_gives_its_tables_out,
-          run_that_cannot_give_its_tables_says_why, renamed_run_is_itself, failed_run_names_its_checkpoint, what_cannot_be_is_refused])
+          run_that_cannot_give_its_tables_says_why, renamed_run_is_itself, failed_run_names_its_checkpoint,
+          relative_folder_is_where_the_run_began, what_cannot_be_is_refused])

@@ -322,6 +322,10 @@ void cluster_start(struct cluster *c, const struct cluster_options *options,
     c->options.shards = options->shards == 0 ? 1 : options->shards;
     c->backend = backend;
     ck_assert(options->servers <= CLUSTER_SERVERS && options->shards <= CLUSTER_SHARDS);
+    ck_assert_msg(options->dir != NULL || options->replicas <= 1 ||
+                      options->durability == DURABLE_MEMORY,
+                  "copies with a journal need dir: without one a killed server loses what it has "
+                  "acknowledged");
     c->sim = sim_new(&options->sim);
     ck_assert(!options->power || options->keep_ns == 0);
     if (options->keep_ns > 0)

@@ -28,7 +28,9 @@ struct cluster_options {
     struct sim_options sim;
     const char *yaml;
     const char *from; /* the checkpoint that the job resumes; NULL: none */
-    const char *dir;  /* parent of the servers' folders; NULL: engines keep all data in memory */
+    /* parent of the servers' folders; NULL: engines keep all data in memory, so replicas need
+     * durability memory */
+    const char *dir;
     uint32_t servers, workers;
     uint32_t places;      /* lanes of a worker at a time; 0: 2 */
     uint32_t shards;      /* shards of a server, each a node; they die together. 0: 1 */

@@ -396,6 +396,8 @@ static struct cluster_options options_of(struct rng *r, const struct kind *k, ui
     o.power &= !standby;
     if (!o.power && !standby && number("SHOAL_SIM_KEEP", seed % 4 == 1) != 0)
         o.keep_ns = MS / 10 + seed % 5 * 5 * MS;
+    if (k->durability == DURABLE_MEMORY && !o.power && seed % 4 == 0)
+        o.dir = NULL; /* a copy of the rows then opens an engine without a place */
     return o;
 }
 

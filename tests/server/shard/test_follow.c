@@ -306,6 +306,34 @@ START_TEST(a_follower_refuses_what_its_leader_does)
 }
 END_TEST
 
+/* The copy of the leader's rows opens the folder again. _i 0: there is none; 1: it was emptied
+ * while the server ran. */
+START_TEST(a_follower_keeps_its_place_in_an_emptied_folder)
+{
+    struct fleet f = {.dir = _i == 0 ? NULL : dir, .durability = DURABLE_MEMORY};
+    char command[128];
+    fleet_new(&f, 2, 2);
+    fleet_train(&f, 0, 1, 10);
+    snprintf(command, sizeof command, "rm -rf '%.64s'/s1/*", dir);
+    ck_assert_int_eq(system(command), 0); /* nothing is there with _i 0 */
+    follow_anew(f.copy[1].shard, "the case says so");
+    fleet_run(&f, 1500);
+    ck_assert_uint_eq(engine_place(f.copy[1].shard->engine)->map_epoch, 1);
+    uint64_t map = rig_map(fleet_boss(&f, 1), 2, 1000);
+    fleet_run(&f, 20);
+    ck_assert_msg(rig_status(&f.boss, map) == 0, "%s", f.boss.answer[map].w.error);
+    ck_assert_uint_eq(engine_place(f.copy[1].shard->engine)->map_epoch, 2);
+    fleet_train(&f, 0, 11, 5);
+    fleet_run(&f, 1000);
+    ck_assert_uint_eq(f.in_sync, 3);
+    fleet_equal(&f, 0, 1);
+    fleet_lead(&f, 1);
+    set_up(&f, 1);
+    fleet_train(&f, 1, 16, 3);
+    fleet_free(&f);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("follow");
@@ -322,6 +350,7 @@ int main(void)
     tcase_add_loop_test(c, a_copy_stays_within_its_rate, 0, 2);
     tcase_add_test(c, a_follower_refuses_an_older_term);
     tcase_add_test(c, a_follower_refuses_what_its_leader_does);
+    tcase_add_loop_test(c, a_follower_keeps_its_place_in_an_emptied_folder, 0, 2);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
