@@ -224,7 +224,7 @@ bool coord_progressive_told(struct coord_job *j, const struct wire_TASK_DONE *q,
     w->examples = q->cells > 0 ? q->examples : 0;
     return q->by_count == w->by_count &&
            metric_tally_take(w->told, w->labels, q->examples, sums, entry, q->cells) &&
-           metric_by_part_ok(&w->part, w->labels, w->real, q->examples);
+           metric_by_part_ok(&w->part, w->labels, w->real, w->examples);
 }
 
 /* The sums of a label over all examples of the task in `told`. */
