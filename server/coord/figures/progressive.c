@@ -221,7 +221,8 @@ bool coord_progressive_told(struct coord_job *j, const struct wire_TASK_DONE *q,
     w->load = w->part.entry + q->value_cells;
     if (q->more)
         w->load = w->part.more + (size_t)q->values * q->tasks;
-    w->examples = q->cells > 0 ? q->examples : 0;
+    /* a task whose rows all lack their labels has values and no cells */
+    w->examples = q->cells > 0 || q->values > 0 ? q->examples : 0;
     return q->by_count == w->by_count &&
            metric_tally_take(w->told, w->labels, q->examples, sums, entry, q->cells) &&
            metric_by_part_ok(&w->part, w->labels, w->real, q->examples);

@@ -125,7 +125,8 @@ static int empty_check(const struct coord_fleet *f, const struct wire_SHARD_BEAT
                        uint32_t number, struct err *e)
 {
     const struct coord_shard *s = &f->members.shard[number];
-    bool on_disk = s->synced != 0 && s->incarnation != b->incarnation;
+    /* rows that were made in memory are not on the disk that an earlier durability had */
+    bool on_disk = s->made == 0 && s->synced != 0 && s->incarnation != b->incarnation;
     if (b->in_memory && s->placed && !s->vacant && on_disk &&
         coord_cluster_led(&f->cluster, number) > 0 && coord_spaces_have(f))
         return err_set(e, SHOAL_E_CONFIG,
@@ -323,16 +324,25 @@ bool coord_cluster_lost(const struct coord_fleet *f, uint32_t shard)
            (f->cluster.tablets == 0 || coord_cluster_led(&f->cluster, shard) > 0);
 }
 
-int coord_cluster_made_check(const struct coord_fleet *f, bool begins, struct err *e)
+bool coord_cluster_lost_of(const struct coord_fleet *f, uint32_t shard,
+                           const struct table_set *tables)
+{
+    return coord_cluster_lost(f, shard) &&
+           (f->cluster.tablets == 0 || coord_cluster_led_of(&f->cluster, shard, tables) > 0);
+}
+
+int coord_cluster_made_check(const struct coord_fleet *f, const struct table_set *tables,
+                             bool begins, struct err *e)
 {
     const struct coord_members *m = &f->members;
     const struct coord_cluster *cl = &f->cluster;
     const struct coord_shard *lost = NULL, *kept = NULL;
     for (uint32_t s = 0; s < m->shards; s++) {
         const struct coord_shard *at = &m->shard[s];
-        if (!at->seen || at->made == 0 || (cl->tablets > 0 && coord_cluster_led(cl, s) == 0))
+        if (!at->seen || at->made == 0 ||
+            (cl->tablets > 0 && coord_cluster_led_of(cl, s, tables) == 0))
             continue;
-        if (coord_cluster_lost(f, s))
+        if (coord_cluster_lost_of(f, s, tables))
             lost = at;
         else
             kept = at;

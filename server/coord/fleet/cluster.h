@@ -95,10 +95,16 @@ bool coord_cluster_learn(struct coord_fleet *f, uint32_t shard, const struct wir
 /* True when the process that had the shard's rows, in its memory alone, has gone. A shard without
  * tablets, since it joined or was drained, had none. */
 bool coord_cluster_lost(const struct coord_fleet *f, uint32_t shard);
-/* Checks that the rows in memory are all there, or none are; a shard without tablets has none.
- * EXISTS: some servers have lost their rows and others have not; the error names one of each.
- * NOINPUT: a job begins with these tables (`begins`), and all servers have lost them. */
-int coord_cluster_made_check(const struct coord_fleet *f, bool begins, struct err *e);
+/* The same of the rows of these tables: a shard that leads no tablet of them had none. Tables whose
+ * places are not known are lost with any shard. */
+bool coord_cluster_lost_of(const struct coord_fleet *f, uint32_t shard,
+                           const struct table_set *tables);
+/* Checks that the rows of these tables in memory are all there, or none are; a shard without tablets
+ * of them has none. EXISTS: some servers have lost their rows and others have not; the error names
+ * one of each. NOINPUT: a job begins with these tables (`begins`), and all servers have lost
+ * them. */
+int coord_cluster_made_check(const struct coord_fleet *f, const struct table_set *tables,
+                             bool begins, struct err *e);
 /* {"id", "shards", "map_epoch", "tablets", "come": [{"name", "index"}], the shards that wait until
  * all have come, "strangers": [{"name", "index", "why", "drained", "silent_ms"}], "copies":
  * coord_copies_json} */

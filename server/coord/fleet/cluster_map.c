@@ -565,3 +565,15 @@ uint32_t coord_cluster_led(const struct coord_cluster *cl, uint32_t shard)
         led += cl->shard_of[i] == shard;
     return led;
 }
+
+uint32_t coord_cluster_led_of(const struct coord_cluster *cl, uint32_t shard,
+                              const struct table_set *tables)
+{
+    uint32_t led = 0;
+    if (!table_set_any(table_set_and(*tables, coord_map_places(cl))))
+        return coord_cluster_led(cl, shard);
+    TABLE_SET_EACH (t, tables)
+        for (uint32_t i = 0; cl->bits[t] != COORD_NO_PLACE && i < UINT32_C(1) << cl->bits[t]; i++)
+            led += cl->shard_of[cl->first[t] + i] == shard;
+    return led;
+}

@@ -61,5 +61,8 @@ bool coord_cluster_move(struct coord_fleet *f, const uint32_t *tablet, uint32_t 
 size_t coord_cluster_map_wire(const struct coord_cluster *cl, struct wire *w);
 /* Returns the number of the map's tablets that a shard leads. */
 uint32_t coord_cluster_led(const struct coord_cluster *cl, uint32_t shard);
+/* The same of these tables, of all of them where their places are not known. */
+uint32_t coord_cluster_led_of(const struct coord_cluster *cl, uint32_t shard,
+                              const struct table_set *tables);
 
 #endif

@@ -289,7 +289,9 @@ static int names_begin(struct coord_fleet *f, struct err *e)
             return coord_store_failed(e);
         return coord_names_forget(f, s, d->list, NULL, told, e);
     }
-    if (!coord_space_put(f, s, s->name, SPACE_IS) || !coord_space_emptied_put(f, s, d->name))
+    /* other rows of it may have been lost meanwhile */
+    if ((s->state == SPACE_HALF && !coord_space_put(f, s, s->name, SPACE_IS)) ||
+        !coord_space_emptied_put(f, s, d->name))
         return coord_store_failed(e);
     return coord_names_again(f, told, e);
 }
@@ -355,7 +357,7 @@ static void unmark(struct coord_fleet *f)
 {
     const struct coord_drop *d = &f->drop;
     struct err e = {0};
-    if (d->was == SPACE_HALF ||
+    if (d->was == SPACE_HALF || d->space->state != SPACE_HALF ||
         !coord_space_put(f, d->space, d->space->name, (enum coord_space_state)d->was))
         return;
     if (coord_names_again(f, NULL, &e) != 0)

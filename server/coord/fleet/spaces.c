@@ -164,20 +164,9 @@ bool coord_space_forget(struct coord_fleet *f, struct coord_space *s)
            coord_space_put(f, s, "", SPACE_IS);
 }
 
-bool coord_spaces_lost(struct coord_fleet *f, const char *server)
-{
-    char how[LIMIT_NAME + 80];
-    COORD_EACH_SPACE (f, s)
-        if (f->spaces.use(f, s).needs)
-            return false;
-    (void)snprintf(how, sizeof how, "server %s has started again, and its rows were in memory",
-                   server);
-    return coord_spaces_mark(f, NULL, how);
-}
-
 static bool has_rows(const struct coord_fleet *f, const struct coord_space *s)
 {
-    return s->state == SPACE_IS && coord_space_holds(f, s) && !f->spaces.use(f, s).brings;
+    return s->state != SPACE_LOST && coord_space_holds(f, s) && !f->spaces.use(f, s).brings;
 }
 
 bool coord_spaces_have(const struct coord_fleet *f)
@@ -188,12 +177,16 @@ bool coord_spaces_have(const struct coord_fleet *f)
     return any;
 }
 
-bool coord_spaces_mark(struct coord_fleet *f, const struct coord_space *but, const char *how)
+/* Marks those with tables but this one, or, of a shard, those that it had rows of (COORD_NOBODY:
+ * all). */
+static bool mark(struct coord_fleet *f, const struct coord_space *but, uint32_t shard,
+                 const char *how)
 {
     struct err e = {0};
     bool any = false;
     COORD_EACH_SPACE (f, s) {
-        if (s == but || !table_set_any(s->numbers) || !has_rows(f, s))
+        if (s == but || !table_set_any(s->numbers) || !has_rows(f, s) ||
+            (shard != COORD_NOBODY && !coord_cluster_lost_of(f, shard, &s->numbers)))
             continue;
         log_warn("%s: those of space %s are lost: shoal drop %s, and begin it with a checkpoint",
                  how, s->name, s->name);
@@ -205,6 +198,22 @@ bool coord_spaces_mark(struct coord_fleet *f, const struct coord_space *but, con
     if (any && coord_names_again(f, NULL, &e) != 0)
         log_warn("the servers are not told that spaces are lost: %s", e.text);
     return f->fatal == 0;
+}
+
+bool coord_spaces_mark(struct coord_fleet *f, const struct coord_space *but, const char *how)
+{
+    return mark(f, but, COORD_NOBODY, how);
+}
+
+bool coord_spaces_lost(struct coord_fleet *f, uint32_t shard)
+{
+    char how[LIMIT_NAME + 80];
+    COORD_EACH_SPACE (f, s)
+        if (f->spaces.use(f, s).needs && coord_cluster_lost_of(f, shard, &s->numbers))
+            return false;
+    (void)snprintf(how, sizeof how, "server %s has started again, and its rows were in memory",
+                   f->members.shard[shard].server);
+    return mark(f, NULL, shard, how);
 }
 
 /* ---- which one ------------------------------------------------------------------------------- */
@@ -282,7 +291,7 @@ int coord_space_there(const struct coord_fleet *f, const struct coord_space *s, 
     if (rc != 0 || f->spaces.use(f, s).runs)
         return rc;
     COORD_EACH_SHARD (&f->members, i)
-        if (coord_cluster_lost(f, i))
+        if (coord_cluster_lost_of(f, i, &s->numbers))
             return err_set(e, status,
                            "server %s has started again, and its rows of space %s were in memory: "
                            "they are lost: begin the space anew (--set fresh=all), with a "

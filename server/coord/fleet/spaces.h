@@ -21,8 +21,8 @@
  *                                        |    ^                 places are free
  *                                        |    +-------------+
  *                                        +-> DROP of a table -> half -> its rows are gone
- *     a server with rows in memory starts again, or one whose disk is lost is replaced -> lost,
- *     unless the space's own job brings or loads its rows
+ *     a server with rows of the space in memory starts again, or one whose disk is lost is replaced
+ *     -> lost, half dropped or not, unless the space's own job brings or loads its rows
  *
  * Rows of a space that is lost or half dropped are missing: no job begins with it and no reader
  * sees it before it is dropped, or the drop of its table is done. The text of names.h says so too,
@@ -157,13 +157,13 @@ void coord_spaces_hold(struct coord_fleet *f);
 bool coord_space_numbers_put(struct coord_fleet *f, struct coord_space *s);
 /* Forgets name and numbers, which are free from now on (core/made.h forgets the rest). */
 bool coord_space_forget(struct coord_fleet *f, struct coord_space *s);
-/* A server has lost rows that were in its memory: marks the spaces whose rows they were, all but
+/* A shard has lost rows that were in its memory: marks the spaces whose rows they were, all but
  * those whose job brings rows of its own. False: the store failed, or the job of a space needs them
  * and has yet to go back or to end, whose process must be known as the one without rows until
  * then. */
-bool coord_spaces_lost(struct coord_fleet *f, const char *server);
-/* A server's rows are gone for good: marks all spaces with tables but this one (NULL: all). how: a
- * sentence without its end. False: the store failed. */
+bool coord_spaces_lost(struct coord_fleet *f, uint32_t shard);
+/* A server's rows are gone for good: marks all spaces with tables but this one (NULL: all), one that
+ * is half dropped too. how: a sentence without its end. False: the store failed. */
 bool coord_spaces_mark(struct coord_fleet *f, const struct coord_space *but, const char *how);
 /* True when a space has rows that could be lost: its tables are there, and its job, if one runs,
  * does not bring others. */

@@ -49,8 +49,10 @@ bool coord_back_needs(const struct coord_job *j)
         return false;
     if (j->at.phase > PHASE_SETUP || j->opened == j->at.run)
         return true;
-    if (coord_from_loading(&j->at) || coord_fresh_due(j))
+    if (coord_fresh_due(j) || j->at.from == FROM_BACK)
         return false;
+    if (coord_from_loading(&j->at)) /* tables that the checkpoint lacks keep their rows */
+        return coord_made_known(j->fleet, j->space);
     /* a restore runs under a new run, but it restores a cut of rows that shards have */
     return j->at.from == FROM_FLEET || j->resume == PHASE_RESTORE;
 }
@@ -58,7 +60,7 @@ bool coord_back_needs(const struct coord_job *j)
 bool coord_back_rows_lost(const struct coord_job *j, uint32_t shard)
 {
     SHOAL_ASSERT(shard < j->fleet->members.shards && j->fleet->members.shard[shard].seen);
-    return coord_cluster_lost(j->fleet, shard) && coord_back_needs(j);
+    return coord_cluster_lost_of(j->fleet, shard, &j->space->numbers) && coord_back_needs(j);
 }
 
 int coord_back_load(struct coord_job *j, struct err *e)

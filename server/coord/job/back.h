@@ -51,8 +51,8 @@ struct coord_job;
     "to, or on servers with durability: journal"
 
 /* True while the job needs rows that the shards have: those that it has trained, or the tables that
- * it begins with. A job that is being set up with none, or with those of a checkpoint, needs
- * none. */
+ * it begins with. A job that is being set up with none, or with those of a checkpoint in a new
+ * space, needs none. */
 bool coord_back_needs(const struct coord_job *j);
 /* True when the shard has lost rows that the job needs, whoever noticed it, this coordinator or one
  * before. */

@@ -78,14 +78,26 @@ static uint32_t spare_count(const struct coord_job *j, struct coord_worker **nex
     return spare;
 }
 
+/* True when the job trains until it is stopped. */
+static bool is_endless(const struct coord_job *j)
+{
+    return coord_grow_on(j) && j->spec.train.max_minutes <= 0 && j->spec.data.kafka.until_s == 0 &&
+           !j->stop.asked;
+}
+
 /* Returns how many workers the fleet has for a job that is patient: those that are free, and those
- * that stay when the job that they work for ends. */
+ * that stay when the job that they work for ends; of a job without an end, those that it can
+ * spare. */
 static uint64_t workers_of(struct coord *c, uint32_t free)
 {
+    struct coord_worker *next;
     uint64_t all = free;
-    COORD_EACH_JOB (c, j)
-        for (uint32_t i = 0; i < j->workers.count; i++)
+    COORD_EACH_JOB (c, j) {
+        bool never = is_endless(j) && !awaits(j);
+        for (uint32_t i = 0; i < j->workers.count && !never; i++)
             all += j->workers.worker[i].stays || awaits(j);
+        all += never ? spare_count(j, &next) : 0;
+    }
     return all;
 }
 

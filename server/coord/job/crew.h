@@ -20,7 +20,8 @@
  * then on no job after it that awaits workers begins, and none has more than it was submitted for:
  * all workers that become free wait for the patient job, which begins as soon as they are enough.
  * So it waits for the jobs that run then, however many small ones are submitted. It keeps none back
- * where all workers that stay between jobs would not be enough.
+ * where all workers that stay between jobs would not be enough; those of a job that trains until it
+ * is stopped do not count, but for what it can spare.
  *
  * A job gives spare workers back while the oldest job, as above, needs more than are free: the
  * newest of those that stay when a job ends, from the job with the most spare ones, one after the

@@ -338,11 +338,10 @@ static bool step_tables(struct coord_job *j)
     if (j->checkpoint->state != CHECKPOINT_IDLE || coord_aside_check(j->fleet, j->space, &e) != 0)
         return false; /* a checkpoint of the tables before is being made (checkpoint.h, aside.h) */
     int rc = 0;
-    /* a new space beside others has no rows to miss */
-    bool own = coord_spaces_held(j->fleet) == 0 || coord_space_holds(j->fleet, j->space);
-    if (!coord_fresh_due(j) && own)
-        rc = coord_cluster_made_check(j->fleet, j->at.from == FROM_FLEET, &e);
-    if (rc == 0 && j->at.from == FROM_FLEET) /* while it waited, a server lost them */
+    /* a new space has no rows to miss */
+    if (!coord_fresh_due(j) && coord_space_holds(j->fleet, j->space))
+        rc = coord_cluster_made_check(j->fleet, &j->space->numbers, j->at.from == FROM_FLEET, &e);
+    if (rc == 0 && !coord_fresh_due(j)) /* while it waited, a server lost them */
         rc = coord_space_whole(j->space, SHOAL_E_NOINPUT, &e);
     if (rc == 0 && (!run_renew(j) || !coord_fresh_begin(j)))
         return false; /* both before the new map, which may not fit the old rows */

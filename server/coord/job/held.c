@@ -36,7 +36,7 @@ static bool rows_here(const struct coord_job *j, const struct coord_space *s)
     if (coord_spaces_held(j->fleet) > 1 || !coord_space_holds(j->fleet, s))
         return coord_space_holds(j->fleet, s);
     bool rows = j->at.phase == PHASE_DONE &&
-                coord_cluster_made_check(j->fleet, true, NULL) != SHOAL_E_NOINPUT;
+                coord_cluster_made_check(j->fleet, &s->numbers, true, NULL) != SHOAL_E_NOINPUT;
     for (uint32_t i = 0; i < m->shards && !rows; i++)
         rows = m->shard[i].figures.rows > 0;
     return rows && j->fleet->cluster.map_epoch > 0;
@@ -116,7 +116,7 @@ int coord_held_check(const struct coord_job *j, const struct coord_space *s,
         return err_set(e, SHOAL_E_NOINPUT,
                        "start_from: fleet: no job has made tables here yet: take it away");
     if (fleet)
-        return coord_cluster_made_check(j->fleet, true, e);
+        return coord_cluster_made_check(j->fleet, &s->numbers, true, e);
     /* the tables that are here belong to other spaces */
     bool beside = !table_set_any(s->numbers) && coord_spaces_held(j->fleet) > 0 &&
                   !coord_space_holds(j->fleet, s);

@@ -61,11 +61,13 @@ static int others_check(struct coord *c, const struct coord_job *j, struct err *
     return 0;
 }
 
-/* True when no job goes on from the checkpoint, and it has not the rows of all spaces: each one
- * begins anew with its own. */
+/* True when no job goes on from the checkpoint, and it has not the rows of all spaces, or the newest
+ * job j has none: each space begins anew with its own. */
 static bool is_bare(const struct coord *c, const struct coord_job *j)
 {
-    return !coord_phase_running(j) && coord_spaces_held(&c->fleet) > 1;
+    const struct coord_fleet *f = &c->fleet;
+    return !coord_phase_running(j) && coord_spaces_held(f) > 0 &&
+           (coord_spaces_held(f) > 1 || !coord_space_holds(f, j->space));
 }
 
 static int phase_check(const struct coord_job *j, struct err *e)
@@ -142,14 +144,14 @@ static int put(struct coord *c, struct coord_ask *a, const struct coord_job *j)
     struct wire_REPLACE_reply *to = &a->reply.u.REPLACE_reply;
     const struct coord_space *stays = coord_phase_running(j) ? j->space : NULL;
     char names[ERR_TEXT_MAX / 2], how[LIMIT_NAME + 80];
-    bool several = coord_spaces_held(f) > 1;
+    bool others = coord_spaces_held(f) > 1 || is_bare(c, j);
     coord_spaces_text(f, stays, names, sizeof names);
     (void)snprintf(how, sizeof how, "server %s is replaced, whose disk is lost with its rows",
                    w->server);
-    if (!coord_replace_put(f, w->server, w->from) || (several && !coord_spaces_mark(f, stays, how)))
+    if (!coord_replace_put(f, w->server, w->from) || (others && !coord_spaces_mark(f, stays, how)))
         return SHOAL_E_IO;
     size_t at = strlen(to->told);
-    if (several)
+    if (others)
         (void)snprintf(to->told + at, sizeof to->told - at,
                        "; shoal drop, then begin with a checkpoint of its own, each space that has "
                        "lost rows with it: %s",

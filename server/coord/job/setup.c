@@ -426,13 +426,15 @@ static bool step_start(struct coord_job *j, uint32_t shard)
         return shard_ask(j, shard, &w, NULL, 0, step_done);
     }
     w.type = WIRE_TYPE_RUN_OPEN;
-    /* a shard without tablets has no row of the run to lose: it may have been added since */
+    /* a shard without tablets of the tables has no row of the run to lose: it may have been added
+     * since, or have lost those of other spaces */
     w.u.RUN_OPEN = (struct wire_RUN_OPEN){
         .run = j->at.run,
         .lanes = j->tasks->lanes,
         .mode = run_mode(j),
         WIRE_TABLES_IS(j->space->numbers),
-        .must_exist = j->opened == j->at.run && coord_cluster_led(&j->fleet->cluster, shard) > 0};
+        .must_exist = j->opened == j->at.run &&
+                      coord_cluster_led_of(&j->fleet->cluster, shard, &j->space->numbers) > 0};
     return shard_ask(j, shard, &w, NULL, 0, step_done);
 }
 
@@ -442,7 +444,7 @@ static bool rows_note(struct coord_job *j, uint32_t shard)
 {
     struct coord_fleet *f = j->fleet;
     struct err e = {0};
-    if (coord_cluster_lost(f, shard) && !coord_spaces_lost(f, f->members.shard[shard].server))
+    if (coord_cluster_lost(f, shard) && !coord_spaces_lost(f, shard))
         return false;
     SHOAL_ASSERT(!coord_back_rows_lost(j, shard)); /* back.h, 3 */
     if (coord_member_note_made(&f->members, shard, f->store, &e) == 0)

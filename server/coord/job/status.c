@@ -487,7 +487,7 @@ static void memory_look(struct coord_job *j)
         uint64_t silent = coord_awaited_silent_ns(j, s);
         if (!coord_shard_in_memory(s) || coord_copies_others(j->fleet, i) ||
             silent <= 2 * j->fleet->options.lease_ms * UINT64_C(1000000) ||
-            coord_cluster_led(&j->fleet->cluster, i) == 0)
+            coord_cluster_led_of(&j->fleet->cluster, i, &j->space->numbers) == 0)
             continue;
         coord_end_fail(j, SHOAL_E_UNAVAILABLE,
                        "server %s has not been heard for %" PRIu64

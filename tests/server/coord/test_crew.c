@@ -183,6 +183,32 @@ START_TEST(a_job_that_was_patient_keeps_workers_back)
 }
 END_TEST
 
+/* The workers of a job without an end do not become free: none are kept back for a job that would
+ * need them. _i 1: the job ends by max_minutes; _i 2: by data.kafka.until; _i 3: it can spare two of
+ * the three. */
+START_TEST(a_job_is_not_patient_for_workers_of_one_without_an_end)
+{
+    struct coord_job *big = submit("big", "ssp", 8, 4);
+    (void)sim_run(sim, COORD_PATIENCE_NS + 1, NULL, NULL);
+    struct coord_job *endless = submit("endless", "ssp", 8, 1);
+    ck_assert_ptr_eq(join(0), endless);
+    endless->at.phase = PHASE_TRAIN;
+    for (uint32_t i = 1; i < 3; i++)
+        ck_assert_ptr_eq(join(i), endless);
+    struct coord_job *late = submit("late", "ssp", 8, 1);
+    endless->at.workers_wanted = _i == 3 ? 1 : 3;
+    endless->spec.data.objects.grow_ms = 1000;
+    endless->spec.train.max_minutes = _i == 1 ? 60 : 0;
+    endless->spec.data.kafka.until_s = _i == 2 ? 60 : 0;
+    if (_i == 0 || _i == 3) {
+        ck_assert_ptr_eq(join(3), late);
+    } else {
+        ck_assert_ptr_null(join(3));
+        ck_assert_ptr_eq(kept, big);
+    }
+}
+END_TEST
+
 /* One that has begun, and lost a worker, takes one at once. */
 START_TEST(a_job_that_has_begun_takes_workers_one_by_one)
 {
@@ -308,6 +334,7 @@ int main(void)
     tcase_add_test(t, a_job_that_waits_takes_its_workers_when_enough_are_free);
     tcase_add_test(t, a_job_that_wants_too_many_holds_none_back);
     tcase_add_loop_test(t, a_job_that_was_patient_keeps_workers_back, 0, 2);
+    tcase_add_loop_test(t, a_job_is_not_patient_for_workers_of_one_without_an_end, 0, 4);
     tcase_add_test(t, a_job_that_has_begun_takes_workers_one_by_one);
     tcase_add_test(t, further_workers_go_to_the_smallest_share);
     tcase_add_test(t, a_worker_without_a_place_stays_a_visitor);

@@ -241,6 +241,29 @@ START_TEST(drop_that_has_not_begun_leaves_the_space)
 }
 END_TEST
 
+/* Other rows of the space are lost while those of a table go (_i 0), or before any has gone and the
+ * drop ends there (_i 1): neither end of the drop makes the space whole. */
+START_TEST(drop_of_a_table_brings_no_lost_rows_back)
+{
+    begin();
+    r.shard[1].drop_slow = _i == 0;
+    r.shard[1].names_slow = _i == 1;
+    ck_assert_int_eq(ask("one/emb", 1), 0);
+    rig_go(500);
+    ck_assert_int_eq(rig_space("one")->state, SPACE_HALF);
+    ck_assert(coord_spaces_mark(&r.coord->fleet, NULL, "rows are lost"));
+    if (_i == 1)
+        sim_kill(r.shard[1].node);
+    r.shard[1].drop_slow = false;
+    rig_go(3000);
+    ck_assert_uint_eq(r.coord->fleet.drop.asker, 0);
+    ck_assert_int_eq(rig_space("one")->state, SPACE_LOST);
+    ck_assert_int_ne(ask("one/emb", 2), 0);
+    rig_refused(_i == 0 ? SHOAL_E_NOT_FOUND : SHOAL_E_UNAVAILABLE, _i == 0 ? "shoal drop one" : "");
+    rig_stop();
+}
+END_TEST
+
 /* A space of which rows are missing is dropped as a whole. */
 START_TEST(drop_of_a_table_needs_a_whole_space)
 {
@@ -288,12 +311,13 @@ START_TEST(rows_that_a_job_needs_are_its_own_affair_first)
     while (r.coord->slot[0].at.phase != (_i == 0 ? PHASE_INDEX : PHASE_TRAIN))
         rig_go(1);
     struct coord_fleet *f = &r.coord->fleet;
-    ck_assert(coord_spaces_lost(f, "server-1") == (_i == 0));
+    f->members.shard[1].made = f->members.shard[1].incarnation + 1;
+    ck_assert(coord_spaces_lost(f, 1) == (_i == 0));
     ck_assert_int_eq(rig_space("one")->state, _i == 0 ? SPACE_LOST : SPACE_IS);
     ck_assert_int_eq(rig_space("two")->state, _i == 0 ? SPACE_LOST : SPACE_IS);
     if (_i == 1) { /* it has ended */
         (void)coord_end_fail(&r.coord->slot[0], SHOAL_E_UNAVAILABLE, "its rows are lost");
-        ck_assert(coord_spaces_lost(f, "server-1"));
+        ck_assert(coord_spaces_lost(f, 1));
         ck_assert_int_eq(rig_space("one")->state, SPACE_LOST);
         ck_assert_int_eq(rig_space("two")->state, SPACE_LOST);
     }
@@ -408,7 +432,7 @@ END_TEST
 START_TEST(spaces_that_are_lost_are_known_to_the_shards)
 {
     begin();
-    ck_assert(coord_spaces_lost(&r.coord->fleet, "server-1"));
+    ck_assert(coord_spaces_mark(&r.coord->fleet, NULL, "server-1 has started again"));
     rig_go(1000);
     if (rig_space("one")->state != SPACE_LOST) /* it is that of the slot's job */
         ck_abort_msg("one is in state %u", rig_space("one")->state);
@@ -441,6 +465,7 @@ int main(void)
     tcase_add_loop_test(t, drop_of_a_table_is_done_again, 0, 2);
     tcase_add_loop_test(t, drop_that_has_not_begun_leaves_the_space, 0, 2);
     tcase_add_test(t, drop_of_a_table_needs_a_whole_space);
+    tcase_add_loop_test(t, drop_of_a_table_brings_no_lost_rows_back, 0, 2);
     tcase_add_loop_test(t, drop_beside_a_job, 0, 2);
     tcase_add_test(t, spaces_that_are_lost_are_known_to_the_shards);
     tcase_add_loop_test(t, rows_that_a_job_needs_are_its_own_affair_first, 0, 2);

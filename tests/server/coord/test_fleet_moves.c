@@ -910,7 +910,8 @@ START_TEST(coord_shard_without_tablets_loses_no_rows)
     job()->at.phase = PHASE_TRAIN;
     ck_assert(!coord_back_rows_lost(job(), 3));
     ck_assert_int_eq(coord_back_rows_lost(job(), 0), _i == 0);
-    ck_assert_int_eq(coord_cluster_made_check(fleet(), true, &e), _i == 0 ? SHOAL_E_EXISTS : 0);
+    ck_assert_int_eq(coord_cluster_made_check(fleet(), &TABLE_SET_NONE, true, &e),
+                     _i == 0 ? SHOAL_E_EXISTS : 0);
     fleet()->members.shard[_i == 0 ? 0 : 3].beat_ns = 0; /* silent for long */
     job()->watch.begun_ns = 0;
     coord_watch_tick(job());

@@ -418,6 +418,53 @@ START_TEST(replace_beside_other_spaces)
 }
 END_TEST
 
+static void drop(const char *space)
+{
+    struct wire w = {.type = WIRE_TYPE_DROP, .id = ++r.id};
+    (void)snprintf(w.u.DROP.space, LIMIT_NAME, "%s", space);
+    ck_assert_int_eq(env_send(sim_node_env(r.asker), r.to, wire_encode(&w)), 0);
+    go(5 * SECOND);
+    struct coord_space *left = coord_space_find(&r.coord->fleet, space);
+    ck_assert_ptr_null(left);
+}
+
+/* The space of the newest job was dropped (_i 0, 1), or the job failed before it had tables (_i 2):
+ * the server has lost rows of the one space that is left. Its own checkpoint is named (_i 0, 2), or
+ * one of the newest job. */
+START_TEST(replace_after_a_job_without_tables)
+{
+    char of_u[LIMIT_PATH], of_t[LIMIT_PATH];
+    rig_start("u", "ssp");
+    run_batches(30);
+    (void)snprintf(of_u, sizeof of_u, "%s", make("of_u"));
+    done_once();
+    next_job('t');
+    if (_i < 2) {
+        run_batches(30);
+        (void)snprintf(of_t, sizeof of_t, "%s", make("of_t"));
+        ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 120 * SECOND, job_over, NULL));
+        drop("t");
+    } else {
+        go(SECOND / 50);
+        ck_assert_uint_lt(coord_slot_newest(r.coord)->at.phase, PHASE_SETUP);
+        (void)coord_end_fail(coord_slot_newest(r.coord), SHOAL_E_DATA, "bad data");
+    }
+    ck_assert_str_eq(coord_slot_newest(r.coord)->spec.name, "t");
+    ck_assert_uint_eq(coord_spaces_held(&r.coord->fleet), 1);
+    lose(1);
+    go(2 * SECOND);
+    given("server-1", _i == 1 ? of_t : of_u);
+    ck_assert_ptr_nonnull(strstr(r.answer.u.REPLACE_reply.told, "lost rows with it: u"));
+    coord_again();
+    come(1, "server-1");
+    go(10 * SECOND);
+    ck_assert_uint_eq(state_of("u"), SPACE_LOST);
+    ck_assert(r.coord->fleet.replace.from[0] == 0);
+    ck_assert(coord_member_shards_ready(&r.coord->fleet.members));
+    rig_stop();
+}
+END_TEST
+
 /* ---- refused --------------------------------------------------------------------------------- */
 
 START_TEST(replace_is_refused)
@@ -476,6 +523,7 @@ int main(void)
     tcase_add_loop_test(t, replace_takes_no_folder_of_before, 0, 2);
     tcase_add_test(t, replace_without_a_job_leaves_the_tables_to_the_next);
     tcase_add_loop_test(t, replace_beside_other_spaces, 0, 2);
+    tcase_add_loop_test(t, replace_after_a_job_without_tables, 0, 3);
     tcase_add_test(t, replace_is_refused);
     return suite_main(s);
 }

@@ -4,6 +4,7 @@
 #include "server/coord/coord.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/job/aside.h"
+#include "server/coord/job/back.h"
 #include "server/coord/job/slot.h"
 #include "server/coord/job/status.h"
 #include "server/coord/job/submit.h"
@@ -596,6 +597,149 @@ START_TEST(rows_on_a_disk_do_not_vanish_with_the_durability)
 }
 END_TEST
 
+static void memory_start(void)
+{
+    rig_start();
+    for (uint32_t i = 0; i < SHARDS; i++)
+        r.shard[i].in_memory = true;
+    go(1000);
+}
+
+/* A server with rows in memory starts again. */
+static void memory_again(uint32_t i)
+{
+    sim_kill(r.shard[i].node);
+    go(300);
+    shard_start(i, r.shard[i].incarnation + 1);
+    r.shard[i].in_memory = true;
+    go(1000);
+}
+
+/* All of a space is half dropped (_i 0), or a table of it (_i 1), when a server loses the rest. */
+START_TEST(spaces_that_are_half_dropped_are_lost_with_a_servers_memory)
+{
+    memory_start();
+    job_run("one", "", NULL);
+    job_run("two", "", NULL);
+    ck_assert(coord_space_half_put(&r.coord->fleet, space("one"), _i == 0 ? "" : "emb"));
+    memory_again(1);
+    job_run("two", "fresh: [all]\n", NULL);
+    ck_assert_uint_eq(space("one")->state, SPACE_LOST);
+    ck_assert_int_ne(submit("one", "", "fleet"), 0);
+    refused(SHOAL_E_NOINPUT, "they are lost: shoal drop one");
+    ck_assert_msg(drop("one", 3) == 0, "%s", e.text);
+    ck_assert_ptr_null(space("one"));
+    job_run("one", "", NULL);
+    rig_stop();
+}
+END_TEST
+
+/* A server that leads no tablet of a space has none of its rows: the space is whole when the server
+ * loses those of another one. */
+START_TEST(spaces_without_tablets_on_a_server_lose_nothing_with_it)
+{
+    struct wire_MAP_GET_reply map;
+    uint32_t list[4096], count = 0;
+    memory_start();
+    job_run("one", "", NULL);
+    const struct coord_cluster *cl = &r.coord->fleet.cluster;
+    for (uint32_t i = 0; i < cl->tablets; i++)
+        if (cl->shard_of[i] == 1)
+            list[count++] = i;
+    ck_assert(coord_cluster_move(&r.coord->fleet, list, count, 0));
+    job_run("two", "", NULL);
+    ck_assert_uint_gt(coord_cluster_led(cl, 1), 0);
+    memory_again(1);
+    ck_assert_msg(map_of("one", &map) == 0, "%s", e.text);
+    ck_assert_int_ne(map_of("two", &map), 0);
+    if (_i == 1) { /* its job does not miss them either */
+        job_run("one", "", "fleet");
+        ck_assert_uint_eq(space("two")->state, SPACE_LOST);
+    } else {
+        job_run("two", "fresh: [all]\n", NULL);
+        ck_assert_uint_eq(space("two")->state, SPACE_IS);
+        ck_assert_msg(submit("one", "", "fleet") == 0, "%s", e.text);
+    }
+    ck_assert_uint_eq(space("one")->state, SPACE_IS);
+    rig_stop();
+}
+END_TEST
+
+/* The same while a job of the space runs: it goes on. */
+START_TEST(spaces_without_tablets_on_a_server_train_on_without_it)
+{
+    uint32_t list[4096], count = 0;
+    memory_start();
+    job_run("one", "", NULL);
+    const struct coord_cluster *cl = &r.coord->fleet.cluster;
+    for (uint32_t i = 0; i < cl->tablets; i++)
+        if (cl->shard_of[i] == 1)
+            list[count++] = i;
+    ck_assert(coord_cluster_move(&r.coord->fleet, list, count, 0));
+    job_run("two", "", NULL);
+    job_begin("one", "", "fleet");
+    while (r.worker.batches < 10)
+        go(1);
+    memory_again(1);
+    ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, over, NULL));
+    ck_assert_msg(r.client.state == WIRE_JOB_DONE, "%s", r.client.text);
+    ck_assert_uint_eq(space("one")->state, SPACE_IS);
+    ck_assert_uint_eq(space("two")->state, SPACE_LOST);
+    rig_stop();
+}
+END_TEST
+
+/* No rows are left that a server could have lost. */
+START_TEST(spaces_that_are_all_dropped_miss_no_rows)
+{
+    memory_start();
+    job_run("one", "", NULL);
+    ck_assert_msg(drop("one", 1) == 0, "%s", e.text);
+    memory_again(1);
+    job_run("two", "", NULL);
+    rig_stop();
+}
+END_TEST
+
+/* A server had a journal once, and has rows in memory since. */
+START_TEST(rows_in_memory_are_not_taken_for_rows_of_a_former_journal)
+{
+    memory_start();
+    job_run("one", "", NULL);
+    struct fake_shard *s = &r.shard[1];
+    r.coord->fleet.members.shard[1].synced = 100;
+    fake_shard_die(s);
+    s->cluster[0] = s->cluster[1] = s->sequence = s->names_version = s->taken_newest = 0;
+    memset(s->taken, 0, sizeof s->taken);
+    s->number = s->shards = 0;
+    s->names[0] = 0;
+    go(300);
+    shard_start(1, 2);
+    s->in_memory = true;
+    go(2000);
+    ck_assert_str_eq(s->refused, "");
+    rig_stop();
+}
+END_TEST
+
+/* A job that begins with a checkpoint keeps tables of its space that the checkpoint lacks. */
+START_TEST(spaces_of_a_job_with_a_checkpoint_can_lose_rows)
+{
+    memory_start();
+    job_run("one", "", NULL);
+    struct coord_job *j = &r.coord->slot[0];
+    const struct coord_progress was = j->at;
+    j->at.phase = PHASE_SETUP;
+    j->at.from = FROM_TO_START;
+    j->at.run++;
+    ck_assert(coord_back_needs(j));
+    j->at.from = FROM_BACK; /* all rows of the space go first */
+    ck_assert(!coord_back_needs(j));
+    j->at = was;
+    rig_stop();
+}
+END_TEST
+
 /* The coordinator (_i 0) or a server (_i 1) goes away while the rows of a space are dropped: only
  * another drop takes the space. */
 START_TEST(spaces_that_are_half_dropped_are_dropped_again)
@@ -920,6 +1064,12 @@ int main(void)
     tcase_add_test(t, spaces_of_another_name_do_not_have_the_old_tables);
     tcase_add_test(t, spaces_of_a_list_that_cannot_be_read_are_not_taken);
     tcase_add_loop_test(t, spaces_that_are_half_dropped_are_dropped_again, 0, 2);
+    tcase_add_loop_test(t, spaces_that_are_half_dropped_are_lost_with_a_servers_memory, 0, 2);
+    tcase_add_loop_test(t, spaces_without_tablets_on_a_server_lose_nothing_with_it, 0, 2);
+    tcase_add_test(t, spaces_without_tablets_on_a_server_train_on_without_it);
+    tcase_add_test(t, spaces_that_are_all_dropped_miss_no_rows);
+    tcase_add_test(t, rows_in_memory_are_not_taken_for_rows_of_a_former_journal);
+    tcase_add_test(t, spaces_of_a_job_with_a_checkpoint_can_lose_rows);
     tcase_add_test(t, spaces_that_are_dropped_take_no_import);
     tcase_add_test(t, spaces_of_an_old_store_are_those_of_its_tables);
     suite_add_tcase(s, t);

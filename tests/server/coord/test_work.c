@@ -186,6 +186,32 @@ START_TEST(coord_reports_that_cannot_be_are_refused)
 }
 END_TEST
 
+/* No row of a task has a label: its values count all rows, and none is left over. */
+START_TEST(coord_values_without_labels_count_their_rows)
+{
+    struct coord_progressive *windows = c.slot[0].windows;
+    struct wire_TASK_DONE q = good();
+    struct err e;
+    struct {
+        double loss;
+        struct metric_tally_sums sums;
+        struct metric_by_head head;
+        struct metric_by_told told;
+        struct metric_by_task task;
+        struct metric_by_more more;
+    } frame = {.told = {.key = 7, .examples = ROWS}};
+    coord_progressive_close(windows);
+    c.slot[0].spec.evaluate.by.count = 1;
+    ck_assert_int_eq(coord_progressive_open(windows, &c.slot[0].spec, 1, &e), 0);
+    q.by_count = q.values = 1;
+    q.more = true;
+    ck_assert(coord_progressive_told(&c.slot[0], &q, &frame));
+    coord_progressive_by(windows, windows->by);
+    ck_assert_uint_eq(windows->by[0].rest_examples, 0);
+    c.slot[0].spec.evaluate.by.count = 0;
+}
+END_TEST
+
 /* The first five different ones, in the order of their reports. */
 START_TEST(coord_bad_lines_are_named_once_each)
 {
@@ -362,6 +388,7 @@ int main(void)
     TCase *t = suite_case(s, "work", 60, setup, teardown);
     tcase_add_test(t, coord_reports_may_say_all_there_can_be);
     tcase_add_test(t, coord_bad_lines_are_named_once_each);
+    tcase_add_test(t, coord_values_without_labels_count_their_rows);
     tcase_add_test(t, coord_tables_are_declared_alike);
     tcase_add_test(t, coord_index_of_objects_is_not_told_as_one);
     tcase_add_test(t, coord_objects_of_a_split_that_is_not_used_are_none);
