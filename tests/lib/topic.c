@@ -21,6 +21,10 @@ static struct part {
 static uint32_t partition_count;
 static char cluster[POSITION_MARK];
 static bool is_away;
+static struct later { /* text NULL: none waits */
+    const char *text;
+    uint32_t partition, time_s;
+} later;
 
 /* ---- the operations -------------------------------------------------------------------------- */
 
@@ -56,6 +60,10 @@ static int at_time(struct kafka *k, uint32_t p, uint64_t ms, uint64_t *offset, s
         if (partition[p].message[i].text != NULL && partition[p].message[i].time_s * 1000ull >= ms)
             *offset = i;
     pthread_mutex_unlock(&lock);
+    const struct later comes = later;
+    later.text = NULL;
+    if (comes.text != NULL)
+        topic_put(comes.partition, comes.text, comes.time_s);
     return is_away ? away(e) : 0;
 }
 
@@ -120,6 +128,11 @@ void topic_put(uint32_t p, const char *text, uint32_t time_s)
     struct message *m = &partition[p].message[partition[p].high++];
     *m = (struct message){.text = text != NULL ? strdup(text) : NULL, .time_s = time_s};
     pthread_mutex_unlock(&lock);
+}
+
+void topic_put_later(uint32_t p, const char *text, uint32_t time_s)
+{
+    later = (struct later){text, p, time_s};
 }
 
 void topic_grow(uint32_t count)

@@ -14,6 +14,8 @@ void topic_open(uint32_t partitions);
 void topic_close(void);
 /* Adds a message behind the others; text NULL: an offset that has no message. */
 void topic_put(uint32_t partition, const char *text, uint32_t time_s);
+/* Adds it once the offset of a time has been asked for, behind the answer; only one waits. */
+void topic_put_later(uint32_t partition, const char *text, uint32_t time_s);
 /* More partitions; messages before that offset are gone; another cluster; no broker answers. */
 void topic_grow(uint32_t partitions);
 void topic_cut(uint32_t partition, uint64_t low);

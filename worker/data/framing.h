@@ -10,7 +10,8 @@
  * - where only empty lines are between them, its first and its last line are not both such rows
  *   with their quotes as text.
  * Otherwise its first line is a row by itself, and the next row begins on the line behind it, so
- * that a stray quote costs one line and two of them hide no rows.
+ * that a stray quote costs one line and two of them hide no rows. In a range of a stream's messages
+ * each line is a row, so that no row goes over the end of a message.
  * [test: lines_a_stray_quote_costs_one_line, lines_between_stray_quotes_are_rows,
  * lines_of_neighbours_with_stray_quotes_are_rows, lines_of_a_text_are_no_rows_without_a_number] */
 #ifndef WORKER_DATA_FRAMING_H

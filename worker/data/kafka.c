@@ -126,7 +126,8 @@ static int begin_of(const struct listing *l, uint32_t partition, uint64_t low, u
     return rc;
 }
 
-/* Where the job ends in this partition, as far as is known now. *open: it may come to be later. */
+/* Where the job ends in this partition, as far as is known now. *open: it may come to be later.
+ * A message that comes while this asks may be one before that time, so it keeps the end open. */
 static int end_of(const struct listing *l, uint32_t partition, uint64_t high, uint64_t *end,
                   bool *open, struct err *e)
 {
@@ -135,12 +136,17 @@ static int end_of(const struct listing *l, uint32_t partition, uint64_t high, ui
     *open = true;
     if (until_s == 0)
         return 0;
-    uint64_t at;
-    int rc = l->client.ops->at_time(l->client.kafka, partition, until_s * 1000ull, &at, e);
+    const struct kafka_ops *ops = l->client.ops;
+    uint64_t at, low, now = high;
+    int rc = ops->at_time(l->client.kafka, partition, until_s * 1000ull, &at, e);
+    bool early = time_wall_ns() / UINT64_C(1000000000) < until_s;
+    if (rc == 0 && at == KAFKA_NO_OFFSET && !early)
+        rc = ops->bounds(l->client.kafka, partition, &low, &now, e);
     if (rc != 0)
         return rc;
-    bool early = time_wall_ns() / UINT64_C(1000000000) < until_s;
-    *open = at == KAFKA_NO_OFFSET ? early : at > high; /* past high: it is not committed yet */
+    *open = at > high; /* it is not committed yet, or has come meanwhile */
+    if (at == KAFKA_NO_OFFSET)
+        *open = early || now != high;
     *end = MIN(at, high);
     return 0;
 }

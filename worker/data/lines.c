@@ -226,8 +226,8 @@ static int line_next(struct lines *l, struct line *out, struct err *e)
         uint64_t lines = 1;
         int rc = cut(l, &bytes, &taken, e);
         if (rc == 0 && l->form.framing == FRAMING_CSV && l->form.columns > 0 && taken > bytes &&
-            !l->rest_due && !l->head_due && bytes <= LIMIT_LINE_BYTES &&
-            is_open(l, l->buffer + l->head, bytes))
+            !l->source->file[l->file].messages && !l->rest_due && !l->head_due &&
+            bytes <= LIMIT_LINE_BYTES && is_open(l, l->buffer + l->head, bytes))
             rc = row_join(l, &bytes, &taken, &lines, e);
         if (rc != 0)
             return rc;

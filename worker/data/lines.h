@@ -4,9 +4,9 @@
  * A row is a line that is not empty, nor a comment of libsvm or libffm; "\r" before "\n" belongs to
  * the line's end. With a header, the first line of each file that is not empty is no row. A line
  * ends at the end of its file. A line longer than LIMIT_LINE_BYTES is cut to that length. A csv row
- * may go over several lines, and a TFRecord is a row (framing.h); a record has RECORD_ROOM bytes of
- * room behind its text for each byte. One thread at a time uses a struct lines; the reader may
- * change the text. */
+ * may go over several lines, except in a range of messages, and a TFRecord is a row (framing.h); a
+ * record has RECORD_ROOM bytes of room behind its text for each byte. One thread at a time uses a
+ * struct lines; the reader may change the text. */
 #ifndef WORKER_DATA_LINES_H
 #define WORKER_DATA_LINES_H
 

@@ -517,8 +517,8 @@ int object_open(const struct job *job, uint32_t split, const char *line, const s
     if (out->file == NULL)
         return err_set(e, SHOAL_E_NOMEM, "%s: no memory to open an object; free some", f.what);
     out->count = 1;
-    *out->file =
-        (struct source_file){.fd = -1, .fetched = true, .name = strndup(line, object_name(line))};
+    *out->file = (struct source_file){
+        .fd = -1, .fetched = true, .messages = range, .name = strndup(line, object_name(line))};
     f.file = out->file;
     if (out->file->name == NULL)
         rc = err_set(e, SHOAL_E_NOMEM, "%s: no memory to open an object; free some", f.what);

@@ -32,6 +32,7 @@ struct source_file {
     uint64_t identity; /* hash of path, size and time */
     bool stream;       /* nothing about it can be kept */
     bool fetched;      /* a command fetched it into the cache folder (object.h) */
+    bool messages;     /* of a stream: each line is a row, in csv too (framing.h) */
 };
 
 struct source {

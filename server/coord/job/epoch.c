@@ -467,6 +467,11 @@ static bool round_next(struct coord_job *j)
         rc = coord_taken_round(j, j->at.epoch + 1, &told, &e);
     if (rc == 0 && told)
         rc = coord_grow_round(j, &whole, j->at.epoch + 1, &e);
+    if (rc == SHOAL_E_CORRUPT) { /* what is learnt stays, and the job goes on */
+        log_warn("round %u does not begin: %s; the log is listed again", j->at.epoch + 1, e.text);
+        coord_grow_again(j);
+        return false;
+    }
     if (rc != 0)
         return coord_end_fail(j, rc, "%s", e.text);
     if (!told)

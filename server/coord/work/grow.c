@@ -267,12 +267,17 @@ static uint32_t stable_lines(const struct coord_job *j, char *text, size_t *byte
 {
     const struct coord_grow *g = j->grow;
     uint32_t count = 0, room = coord_taken_room(j);
+    struct position range;
     char *to = text;
-    for (uint32_t i = 0; i < g->list.count && count < LIMIT_OBJECTS && count < room; i++)
-        if (is_stable(j, i)) {
-            to = stpcpy(to, g->list.object[i].line) + 1; /* each line with its NUL */
-            count++;
-        }
+    for (uint32_t i = 0; i < g->list.count && count < LIMIT_OBJECTS; i++) {
+        const char *line = g->list.object[i].line;
+        bool named = !coord_taken_range(j, line, &range);
+        if (!is_stable(j, i) || (named && room == 0))
+            continue;
+        room -= named;
+        to = stpcpy(to, line) + 1; /* each line with its NUL */
+        count++;
+    }
     *bytes = (size_t)(to - text);
     return count;
 }
@@ -417,13 +422,16 @@ int coord_grow_take(struct coord_job *j, struct err *e)
     return stable_take(j, o->head, o->head_bytes, e);
 }
 
-/* Marks the taken objects in the list, so that they are not taken again. */
-static void seen_forget(struct coord_grow *g, const struct coord_objects *o)
+/* Marks the taken objects in the list, so that they are not taken again; and the ranges that do not
+ * follow, because the list came before the positions moved: the next one has them aligned. */
+static void seen_forget(struct coord_job *j)
 {
+    struct coord_grow *g = j->grow;
+    struct position before = {.from = 0};
     for (uint32_t i = 0; i < g->list.count; i++) {
         bool there;
-        (void)place_of(o, g->list.object[i].line, &there);
-        if (there)
+        (void)place_of(&j->objects[WIRE_TRAIN], g->list.object[i].line, &there);
+        if (!is_new(j, g->list.object[i].line, &before) || there)
             g->since[i] = 0;
     }
 }
@@ -436,6 +444,13 @@ static void last_note(struct coord_grow *g, const struct coord_objects *o)
         (void)snprintf(g->at.last, sizeof g->at.last, "%.*s", (int)name_bytes(line), line);
 }
 
+void coord_grow_again(struct coord_job *j)
+{
+    seen_forget(j);
+    coord_grow_wait(j);
+    j->grow->due_ns = 0;
+}
+
 int coord_grow_round(struct coord_job *j, const struct coord_split *whole, uint32_t round,
                      struct err *e)
 {
@@ -444,6 +459,11 @@ int coord_grow_round(struct coord_job *j, const struct coord_split *whole, uint3
     SHOAL_ASSERT(whole->rows == 0 || round == g->at.round + 1);
     SHOAL_ASSERT(whole->rows == 0 || round == 1 ||
                  j->space->taken->is.at.round == round); /* taken.h, 1 */
+    int rc = 0;
+    if (whole->rows == 0)
+        rc = coord_taken_empty(j, e);
+    if (rc != 0)
+        return rc;
     if (whole->rows > 0) {
         g->at.before_rows += g->at.rows;
         g->at.before_batches += g->at.batches;
@@ -459,12 +479,8 @@ int coord_grow_round(struct coord_job *j, const struct coord_split *whole, uint3
     g->at.read += j->objects[WIRE_TRAIN].count - j->objects[WIRE_TRAIN].left_out;
     g->at.left_out += j->objects[WIRE_TRAIN].left_out;
     last_note(g, &j->objects[WIRE_TRAIN]);
-    seen_forget(g, &j->objects[WIRE_TRAIN]);
-    int rc = 0;
-    if (whole->rows == 0)
-        rc = coord_taken_empty(j, e);
-    if (rc == 0)
-        rc = record_make(g, &j->objects[WIRE_TRAIN], e);
+    seen_forget(j);
+    rc = record_make(g, &j->objects[WIRE_TRAIN], e);
     if (rc != 0)
         return rc;
     return record_put(j, e);
@@ -480,6 +496,10 @@ bool coord_grow_ended(struct coord_job *j)
         return coord_grow_on(j) && g->ended;
     for (uint32_t i = 0; i < g->list.count; i++)
         if (g->since[i] != 0)
+            return false;
+    /* the list may be older than the positions, so that none of its ranges follows them */
+    for (uint32_t i = 0; i < g->streams.count; i++)
+        if (coord_grow_behind(j, &g->streams.of[i]) > 0)
             return false;
     g->ended = j->objects[WIRE_TRAIN].count == 0;
     return g->ended;

@@ -14,8 +14,9 @@
  * leaves these names out.
  *
  * A range of a stream's messages (positions.h) never changes, so it is complete at once. Of the
- * ranges of a stream those are taken that follow its position without a gap. With data.kafka.until
- * the log has an end: the job is over once all objects before it are learnt.
+ * ranges of a stream those are taken that follow its position without a gap. A list may come while
+ * a round is indexed, before the positions move: they are judged again once the round is taken.
+ * With data.kafka.until the log has an end: the job is over once all objects before it are learnt.
  *
  * Memory and stored data do not grow with the rounds: the figures of COORD_ROUNDS_KEPT rounds and
  * evaluations are kept, and of older ones their sums.
@@ -92,8 +93,10 @@ bool coord_grow_due(const struct coord_job *j, uint64_t worker);
 void coord_grow_wait(struct coord_job *j);
 /* If there are no current objects: the complete objects of the list become the ones to index. */
 int coord_grow_take(struct coord_job *j, struct err *e);
+/* The ranges at hand do not follow the positions: gives them up, and has the log listed at once. */
+void coord_grow_again(struct coord_job *j);
 /* All current objects are indexed, with the sums `whole`: stores them as round `round`, or, if they
- * have no rows, only as taken. IO: the store failed. */
+ * have no rows, only as taken. IO: the store failed; CORRUPT: as coord_taken_round. */
 int coord_grow_round(struct coord_job *j, const struct coord_split *whole, uint32_t round,
                      struct err *e);
 

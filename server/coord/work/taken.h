@@ -78,7 +78,8 @@ int coord_taken_files(struct coord_job *j, struct coord_ask *a);
  * data.objects.all_new a stream of another mark begins anew. IO, NOMEM, TOO_BIG. */
 int coord_taken_streams(struct coord_job *j, const struct positions *streams, struct err *e);
 /* Adds the names of the objects at hand for round `round`, which begins when shard 0 has them
- * (*told). IO, NOMEM, TOO_BIG. */
+ * (*told). IO, NOMEM, TOO_BIG; CORRUPT, and no name or position is added: a range
+ * does not follow its stream's position. */
 int coord_taken_round(struct coord_job *j, uint32_t round, bool *told, struct err *e);
 /* Takes out the names of a round that will not begin. False: the store failed. */
 bool coord_taken_undo(struct coord_job *j);

@@ -181,7 +181,6 @@ static int object_add(const struct coord_job *j, struct coord_taken_list *l, con
     struct position range;
     if (!coord_taken_range(j, line, &range))
         return nameset_add(&l->names, item_of(line));
-    /* the list of objects was made of ranges that follow the positions (grow.c) */
     return positions_move(&l->positions, &range) ? 0 : SHOAL_E_CORRUPT;
 }
 
@@ -196,24 +195,37 @@ static void room_make(struct coord_taken *t, struct nameset *names, uint32_t mor
     coord_taken_moved(t);
 }
 
+/* The count of objects at hand that are no ranges. */
+static uint32_t named_count(const struct coord_job *j)
+{
+    const struct coord_objects *o = &j->objects[WIRE_TRAIN];
+    struct position range;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < o->count; i++)
+        count += !coord_taken_range(j, o->object[i].line, &range);
+    return count;
+}
+
 int coord_taken_objects_add(struct coord_job *j, struct coord_taken_list *l, struct err *e)
 {
     const struct coord_objects *o = &j->objects[WIRE_TRAIN];
     int rc = 0;
-    room_make(j->space->taken, &l->names, o->count);
+    room_make(j->space->taken, &l->names, named_count(j));
     positions_settle(&l->positions);
     uint32_t before = l->names.count;
     for (uint32_t i = 0; rc == 0 && i < o->count; i++)
         rc = object_add(j, l, o->object[i].line);
+    if (rc == SHOAL_E_CORRUPT) {
+        nameset_drop_last(&l->names, l->names.count - before);
+        positions_undo(&l->positions);
+        return err_set(e, rc,
+                       "a range of messages does not begin where its stream was learnt up to");
+    }
     l->at.hand = l->names.count - before;
     if (rc == SHOAL_E_TOO_BIG && !coord_grow_on(j)) {
         l->at.flags |= COORD_TAKEN_UNSURE; /* a log that grows later begins with its own list */
         return 0;
     }
-    if (rc == SHOAL_E_CORRUPT)
-        return err_set(e, rc,
-                       "a range of messages does not begin where the stream was learnt up "
-                       "to: resume the newest checkpoint");
     if (rc != 0)
         return err_set(e, rc, "no room for the names of %u objects more", o->count);
     return 0;

@@ -95,15 +95,16 @@ int coord_taken_copy(struct coord_taken_list *to, const struct coord_taken_list 
 void coord_taken_list_undo(struct coord_taken_list *l);
 
 /* Adds the names of the objects at hand; `hand` of the list counts those that are new to it. Ranges
- * of streams move positions instead. NOMEM, TOO_BIG. */
+ * of streams move positions instead. NOMEM, TOO_BIG; CORRUPT, and no name or position is added: a
+ * range does not follow its stream's position. */
 int coord_taken_objects_add(struct coord_job *j, struct coord_taken_list *l, struct err *e);
-/* Adds the names of objects without rows, which no round learns. IO, NOMEM, TOO_BIG. */
+/* Adds the names of objects without rows, which no round learns. IO, NOMEM, TOO_BIG, CORRUPT. */
 int coord_taken_empty(struct coord_job *j, struct err *e);
 /* True when the object of this line is a range of the job's stream. */
 bool coord_taken_range(const struct coord_job *j, const char *line, struct position *out);
 /* On the tables that the job has, or will have: true when they have learnt the object of this line,
  * which is no range;
- * the count of their names; how many more objects of the log can be taken. */
+ * the count of their names; how many more objects can be taken that are no ranges. */
 bool coord_taken_has(const struct coord_job *j, const char *line);
 uint32_t coord_taken_count(const struct coord_job *j);
 uint32_t coord_taken_room(const struct coord_job *j);

@@ -554,6 +554,95 @@ START_TEST(a_stream_is_behind_by_what_no_round_has_taken)
 }
 END_TEST
 
+/* A list may come while the round's ranges are indexed: the positions have not moved yet. */
+START_TEST(ranges_are_judged_again_once_a_round_has_moved_positions)
+{
+    for (uint64_t rows = 0; rows <= 10; rows += 10) {
+        begin_streams(PHASE_GROW);
+        listed("kafka:c/0@100-140\n");
+        ck_assert(takes());
+        listed("kafka:c/0@100-150\nkafka:c/0@150-160\n");
+        round_of(rows);
+        ck_assert_uint_eq(position("kafka:c/0"), 140);
+        ck_assert(!takes());
+        listed("kafka:c/0@140-150\nkafka:c/0@150-160\n");
+        ck_assert(takes());
+        ck_assert_uint_eq(c->slot[0].objects[WIRE_TRAIN].count, 2);
+        listed("kafka:c/0@140-150\nkafka:c/0@150-160\nkafka:c/0@160-165\n");
+        round_of(10);
+        ck_assert_uint_eq(position("kafka:c/0"), 160);
+        ck_assert(takes()); /* the rest of the list follows */
+        ck_assert_uint_eq(c->slot[0].objects[WIRE_TRAIN].count, 1);
+        end();
+    }
+}
+END_TEST
+
+/* The round is given up, and the job goes on with the next list. */
+START_TEST(a_round_that_does_not_follow_is_listed_again)
+{
+    struct err e;
+    bool is_told;
+    begin_streams(PHASE_GROW);
+    streams = "kafka:c/0@100-160\nkafka:c/1@7-9\n";
+    listed("kafka:c/0@100-140\nkafka:c/1@7-9\n");
+    ck_assert(takes());
+    struct position moved = {.stream = "kafka:c/1", .from = 7, .to = 8};
+    ck_assert_int_eq(positions_put(&c->slot[0].space->taken->is.positions, &moved), 0);
+    ck_assert_int_eq(coord_taken_round(&c->slot[0], 1, &is_told, &e), SHOAL_E_CORRUPT);
+    ck_assert(!is_told);
+    ck_assert_uint_eq(position("kafka:c/0"), 100); /* all or none */
+    coord_grow_again(&c->slot[0]);
+    ck_assert(!takes());
+    ck_assert_int_eq(question(1), 1); /* at once */
+    ck_assert_int_eq(told(1, "kafka:c/0@100-140\nkafka:c/1@8-9\n"), 0);
+    ck_assert(takes());
+    round_of(10);
+    ck_assert_uint_eq(position("kafka:c/0"), 140);
+    ck_assert_uint_eq(position("kafka:c/1"), 9);
+    end();
+}
+END_TEST
+
+/* The last list was made with the positions before a round, and lands behind it. */
+START_TEST(a_late_list_does_not_end_the_log)
+{
+    begin_streams(PHASE_GROW);
+    listed("kafka:c/0@100-150\n");
+    ck_assert(takes());
+    round_of(10);
+    last = true;
+    listed("kafka:c/0@100-160\n");
+    ck_assert(!takes());
+    ck_assert(!coord_grow_ended(&c->slot[0]));
+    listed("kafka:c/0@150-160\n");
+    ck_assert(takes());
+    round_of(10);
+    ck_assert(coord_grow_ended(&c->slot[0]));
+    end();
+}
+END_TEST
+
+START_TEST(ranges_need_no_room_for_names)
+{
+    begin_streams(PHASE_GROW);
+    struct nameset *names = &c->slot[0].space->taken->is.names;
+    for (uint32_t i = 0; i < NAMESET_MAX; i++)
+        ck_assert_int_eq(nameset_add(names, numbered(i)), 0);
+    listed("kafka:c/0@100-150\n");
+    c->slot[0].space->taken->counted = true;
+    gone(5);
+    ck_assert(takes());
+    round_of(10);
+    ck_assert_uint_eq(names->count, NAMESET_MAX); /* no name goes for a range */
+    listed("a\t1\nkafka:c/0@150-160\n");
+    listed("a\t1\nkafka:c/0@150-160\n");
+    ck_assert(takes());
+    ck_assert_uint_eq(c->slot[0].objects[WIRE_TRAIN].count, 1); /* there is none for a name */
+    end();
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("coord_grow");
@@ -575,6 +664,10 @@ int main(void)
     tcase_add_test(t, positions_are_checked);
     tcase_add_test(t, a_log_with_an_end_is_over_when_all_is_learnt);
     tcase_add_test(t, a_stream_is_behind_by_what_no_round_has_taken);
+    tcase_add_test(t, ranges_are_judged_again_once_a_round_has_moved_positions);
+    tcase_add_test(t, a_round_that_does_not_follow_is_listed_again);
+    tcase_add_test(t, a_late_list_does_not_end_the_log);
+    tcase_add_test(t, ranges_need_no_room_for_names);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);

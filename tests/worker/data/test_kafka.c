@@ -5,6 +5,7 @@
 #include "tests/lib/topic.h"
 #include "tests/lib/worker_log.h"
 #include "worker/data/dataset.h"
+#include "worker/data/lines.h"
 #include "worker/data/object.h"
 
 #include <check.h>
@@ -152,6 +153,23 @@ START_TEST(until_ends_the_list)
 }
 END_TEST
 
+/* A message that comes while the end is looked for may be one before that time. */
+START_TEST(a_message_that_comes_meanwhile_is_listed)
+{
+    job.data.kafka.until_s = 1004;
+    put(0, 2);
+    topic_put_later(0, "text", 1002);
+    ck_assert_int_eq(list(), 0);
+    ck_assert(!got.last);
+    ck_assert_str_eq(listed(), "0:0-3");
+    ck_assert(got.last);
+    topic_put_later(0, "text", 1005);
+    ck_assert_str_eq(listed(), "0:0-3"); /* and never one behind it */
+    ck_assert_str_eq(listed(), "0:0-3");
+    ck_assert(got.last);
+}
+END_TEST
+
 START_TEST(what_is_gone_is_a_range_that_fails)
 {
     struct cache cache;
@@ -217,6 +235,34 @@ START_TEST(a_range_is_a_line_for_each_offset)
 }
 END_TEST
 
+START_TEST(a_row_ends_with_its_message)
+{
+    struct cache cache;
+    struct source s;
+    struct lines l;
+    struct line line;
+    const struct row_form csv = {.framing = FRAMING_CSV, .delimiter = ",", .columns = 3};
+    topic_put(0, "1,\"u2", 0);
+    topic_put(0, "x\",s2", 0);
+    ck_assert_int_eq(list(), 0);
+    worker_folder_make();
+    ck_assert_int_eq(cache_init(&cache, worker_path("cache"), &e), 0);
+    ck_assert_int_eq(lines_init(&l, &e), 0);
+    for (int i = 0; i < 2; i++) { /* once fetched, and once found in the folder */
+        ck_assert_int_eq(object_open(&job, WIRE_TRAIN, got.lines.item[0], &cache, &s, &e), 0);
+        lines_start(&l, &s, csv, 0, s.bytes, 0);
+        ck_assert_int_eq(lines_next(&l, &line, &e), 0);
+        ck_assert_uint_eq(line.bytes, strlen("1,\"u2"));
+        ck_assert_int_eq(lines_next(&l, &line, &e), 0);
+        ck_assert_uint_eq(line.number, 2);
+        ck_assert_int_eq(lines_next(&l, &line, &e), SHOAL_E_END);
+        source_close(&s);
+    }
+    lines_free(&l);
+    worker_folder_remove();
+}
+END_TEST
+
 START_TEST(brokers_that_stay_away_leave_no_object_out)
 {
     struct cache cache;
@@ -272,10 +318,12 @@ int main(void)
     tcase_add_test(c, latest_is_the_end_at_the_first_list);
     tcase_add_test(c, a_time_is_the_first_message_that_is_not_older);
     tcase_add_test(c, until_ends_the_list);
+    tcase_add_test(c, a_message_that_comes_meanwhile_is_listed);
     tcase_add_test(c, what_is_gone_is_a_range_that_fails);
     tcase_add_test(c, another_cluster_is_refused);
     tcase_add_test(c, a_topic_that_was_made_anew_is_refused);
     tcase_add_test(c, a_range_is_a_line_for_each_offset);
+    tcase_add_test(c, a_row_ends_with_its_message);
     tcase_add_test(c, brokers_that_stay_away_leave_no_object_out);
     tcase_add_test(c, the_stream_follows_the_archive);
     suite_add_tcase(s, c);

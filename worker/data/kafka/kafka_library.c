@@ -277,6 +277,25 @@ static int gone(const struct reading *r, struct err *e)
                    r->from, r->until - 1, r->k->name, r->partition);
 }
 
+/* The library goes on behind messages that it cannot read, which are not to become empty lines:
+ * the range ends. What may pass is UNAVAILABLE, and the range is read again. */
+static int unread(const struct reading *r, const rd_kafka_message_t *m, struct err *e)
+{
+    bool bad = m->err == RD_KAFKA_RESP_ERR__BAD_MSG ||
+               m->err == RD_KAFKA_RESP_ERR__BAD_COMPRESSION ||
+               m->err == RD_KAFKA_RESP_ERR__NOT_IMPLEMENTED ||
+               m->err == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE;
+    const char *why = rd_kafka_message_errstr(m);
+    if (!bad)
+        return err_set(e, SHOAL_E_UNAVAILABLE, "%s/%u cannot be read: %.200s", r->k->name,
+                       r->partition, why);
+    return err_set(e, SHOAL_E_DATA,
+                   "a message of %s/%u, of offsets %" PRIu64 " to %" PRIu64
+                   ", cannot be read: %.200s; data.objects.failed: leave_out goes on without these "
+                   "offsets",
+                   r->k->name, r->partition, r->from, r->until - 1, why);
+}
+
 /* Takes a message, or a note of the library. */
 static int message_take(struct reading *r, const rd_kafka_message_t *m, struct err *e)
 {
@@ -298,9 +317,14 @@ static int message_take(struct reading *r, const rd_kafka_message_t *m, struct e
     case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
     case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION:
         return failed(r->k, m->err, e);
-    default: /* the library tries again */
+    case RD_KAFKA_RESP_ERR__TRANSPORT: /* the library tries again */
+    case RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN:
+    case RD_KAFKA_RESP_ERR__RESOLVE:
+    case RD_KAFKA_RESP_ERR__TIMED_OUT:
         (void)snprintf(r->k->said, sizeof r->k->said, ": %s", rd_kafka_err2str(m->err));
         return 0;
+    default:
+        return unread(r, m, e);
     }
 }
 

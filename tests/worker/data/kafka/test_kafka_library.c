@@ -132,6 +132,34 @@ START_TEST(what_is_gone_is_refused)
 }
 END_TEST
 
+#define FETCH 1 /* the number of the request */
+
+/* The library goes on behind messages that it cannot read, and they are no empty lines. What may
+ * pass is no message that is gone. */
+START_TEST(what_cannot_be_read_ends_the_range)
+{
+    static const struct {
+        int error, status;
+    } cases[] = {{RD_KAFKA_RESP_ERR__BAD_MSG, SHOAL_E_DATA},
+                 {RD_KAFKA_RESP_ERR__BAD_COMPRESSION, SHOAL_E_DATA},
+                 {RD_KAFKA_RESP_ERR__NOT_IMPLEMENTED, SHOAL_E_DATA},
+                 {RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE, SHOAL_E_DATA},
+                 {RD_KAFKA_RESP_ERR_INVALID_MSG, SHOAL_E_UNAVAILABLE},
+                 {RD_KAFKA_RESP_ERR_UNKNOWN, SHOAL_E_UNAVAILABLE}};
+    put(1, "a", 1);
+    given();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct seen s = {.count = 0};
+        open_it();
+        rd_kafka_mock_push_request_errors(cluster, FETCH, 1, cases[i].error);
+        int rc = ops->read(k, 1, 0, 1, see, &s, &e);
+        ck_assert_msg(rc == cases[i].status, "case %zu: %d %s", i, rc, e.text);
+        ck_assert_msg(strstr(e.text, "clicks/1") != NULL, "%s", e.text);
+        ops->close(k);
+    }
+}
+END_TEST
+
 START_TEST(a_topic_that_is_missing_is_named)
 {
     uint32_t count;
@@ -210,6 +238,7 @@ int main(void)
     tcase_set_timeout(c, 90);
     tcase_add_test(c, a_range_is_its_messages);
     tcase_add_test(c, what_is_gone_is_refused);
+    tcase_add_test(c, what_cannot_be_read_ends_the_range);
     tcase_add_test(c, a_topic_that_is_missing_is_named);
     tcase_add_test(c, brokers_that_are_away_are_named);
     tcase_add_test(c, properties_are_those_of_the_connection);
