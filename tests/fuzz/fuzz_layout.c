@@ -1,5 +1,6 @@
-/* fuzz_layout.c: any bytes as the first lines of a file of which nothing is known, of which the head
- * is cut for the reader of its format, and then, cut at line ends, as the cells of a column. */
+/* fuzz_layout.c: any bytes as the first lines of a file of which nothing is known; their head is
+ * cut for the reader of the format that is found. Then, cut at line ends, as the cells of a column.
+ */
 #include "proto/base/assert.h"
 #include "worker/data/column_form.h"
 #include "worker/data/guess.h"
