@@ -139,6 +139,36 @@ def names_of_files_tell_their_parts(space):
     assert report["examples"] == 2 * 2700 and report["valid"]["examples"] == 300, report["examples"]
 
 
+def labels_that_are_numbers_train(space):
+    """A watch time of csv, one with decimal commas, and one of libsvm: the model explains most of it."""
+    draw = random.Random(5)
+    rows = [(u, i, 0.5 + u % 4 + i % 3 + draw.random()) for u, i in ((draw.randrange(40), draw.randrange(30)) for _ in range(4000))]
+    texts = {"point.csv": "watch_time,user,item\n" + "".join(f"{y:.2f},u{u},i{i}\n" for u, i, y in rows),
+             "comma.csv": "watch_time;user;item\n" + "".join(f"{y:.2f};u{u};i{i}\n".replace(".", ",") for u, i, y in rows),
+             "real.svm": "".join(f"{y:.2f} {u + 1}:1 {i + 50}:1\n" for u, i, y in rows)}
+    for name, text in texts.items():
+        (space / name).write_text(text)
+        said = [] if name == "real.svm" else ["--label", "watch_time"]
+        found = told(*said, space / name)
+        assert found["label"]["number"] and "positives" not in found["train"], found["label"]
+        report = trained(space, name.replace(".", "-"), *said, space / name)
+        assert report["bad_lines"] == 0 and report["valid"]["rmse"] < 1, (name, report["valid"])
+
+
+def commands_read_the_file_as_it_is(space):
+    """A path with = in it, empty lines before the header, and rows without a label."""
+    (space / "day=1").mkdir()
+    rows = list(log_rows())
+    (space / "day=1/part.csv").write_text("\n\n" + csv_text(rows))
+    report = trained(space, "day", "day=1/part.csv", cwd=space.path)
+    assert report["examples"] == 2 * 2700 and report["valid"]["examples"] == 300 and report["bad_lines"] == 0, report
+    (space / "-x.csv.gz").write_bytes(gzip.compress(csv_text(rows).encode()))
+    assert trained(space, "packed", "./-x.csv.gz", cwd=space.path)["valid"]["examples"] == 300
+    (space / "some.csv").write_text(csv_text({**r, "click": "" if i % 3 == 0 else r["click"]} for i, r in enumerate(rows)))
+    report = trained(space, "some", space / "some.csv")
+    assert report["valid"]["examples"] == 200 and "max_bad: 0.377" in (space / "some.yaml").read_text(), report["valid"]
+
+
 def the_page_of_what_is_wrong_says_so(space):
     (space / "empty.csv").write_text("")
     (space / "one.csv").write_text("click\n" + "1\n0\n" * 50)
@@ -147,19 +177,28 @@ def the_page_of_what_is_wrong_says_so(space):
     (space / "picture.csv").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(50))
     (space / "a.parquet").write_bytes(b"PAR1" + bytes(50))
     (space / "rows.json").write_text('{"click": 1}\n{"click": 0}\n')
+    (space / "twice.csv").write_text("click,click,user\n" + "".join(f"{i % 2},{i % 2},u{i % 30}\n" for i in range(300)))
+    (space / "long.csv").write_text("click,user," + "x" * 70 + "\n" + "".join(f"{i % 2},u{i % 30},{i % 7}\n" for i in range(300)))
+    (space / "words.csv").write_text("event,user\n" + "".join(f"{['view', 'click', 'buy'][i % 3]},u{i % 31}\n" for i in range(300)))
+    (space / "watch.csv").write_text("watch_time,user\n" + "".join(f"{i % 97 / 4},u{i % 31}\n" for i in range(300)))
     (space / "folder").mkdir()
     (space / "log.csv").write_text(csv_text(log_rows(300)))
     for words, status, says in ((["empty.csv"], 65, "empty.csv is empty"), (["one.csv"], 65, "one column only"), (["none.csv"], 66, "no column looks like a label"),
                                 (["bytes.csv"], 65, "is binary"), (["picture.csv"], 65, "a picture (png)"), (["a.parquet"], 65, "parquet"),
                                 (["rows.json"], 65, "JSON"), (["folder"], 66, "has no file"), (["nowhere.csv"], 66, "No such file"), ([], 64, "give the files"),
                                 (["--label", "nothing", "log.csv"], 66, "there is no such column"), (["--job", "log.csv", "log.csv"], 73, "is there already"),
-                                (["--json", "--job", "x.yaml", "log.csv"], 64, "give one of them")):
+                                (["--json", "--job", "x.yaml", "log.csv"], 64, "give one of them"), (["twice.csv"], 78, "columns 0 and 1 are both called"),
+                                (["long.csv"], 78, "its name has 70 bytes"), (["--label", "event", "words.csv"], 78, "data.label_positive"),
+                                (["watch.csv"], 66, "numbers to predict: watch_time")):
         done = data(*words, cwd=space.path)
         assert done.returncode == status and says in done.stderr.decode(), (words, done.returncode, done.stderr.decode())
     assert "user" in data("none.csv", cwd=space.path).stdout.decode()  # the columns are shown even so
+    found = json.loads(data("--json", "none.csv", cwd=space.path).stdout)
+    assert [c["name"] for c in found["columns"]] == ["user", "site"] and "label" not in found and "job" not in found, found
     done = data("--job", "-", "log.csv", cwd=space.path)
     assert done.returncode == 0 and done.stdout.startswith(b"# Proposed by"), done
     assert max(len(line) for line in data("log.csv", cwd=space.path).stdout.decode().split("\ndata:")[0].splitlines()) < 80
 
 
-main([page_works_as_printed, counts_are_those_of_a_script, files_of_other_programs_are_found_out, names_of_files_tell_their_parts, the_page_of_what_is_wrong_says_so])
+main([page_works_as_printed, counts_are_those_of_a_script, files_of_other_programs_are_found_out, names_of_files_tell_their_parts, labels_that_are_numbers_train,
+      commands_read_the_file_as_it_is, the_page_of_what_is_wrong_says_so])

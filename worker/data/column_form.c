@@ -182,7 +182,7 @@ static void few_take(struct column_form *f, const struct cell *cell, bool positi
 }
 
 /* "1,5" */
-static bool has_comma(const struct cell *cell)
+static bool is_decimal(const struct cell *cell)
 {
     const char *comma = memchr(cell->text, ',', cell->bytes);
     if (comma == NULL || comma == cell->text || comma + 1 == cell->text + cell->bytes)
@@ -195,6 +195,40 @@ static bool has_comma(const struct cell *cell)
     return is_number(text, cell->bytes);
 }
 
+static uint32_t digits_of(const char *p, const char *end)
+{
+    uint32_t n = 0;
+    while (p + n < end && p[n] >= '0' && p[n] <= '9')
+        n++;
+    return n;
+}
+
+/* "1,234", "-12,345,678.9": one to three digits, then groups of three. */
+static bool is_thousands(const struct cell *cell)
+{
+    const char *p = cell->text, *end = p + cell->bytes;
+    p += p < end && (*p == '-' || *p == '+');
+    uint32_t first = digits_of(p, end), groups = 0;
+    if (first == 0 || first > 3 || *p == '0')
+        return false;
+    for (p += first; p < end && *p == ','; p += 4, groups++)
+        if (digits_of(p + 1, end) < 3)
+            return false;
+    if (p < end && *p == '.')
+        p += 1 + digits_of(p + 1, end);
+    return groups > 0 && p == end;
+}
+
+/* Returns true for a number with commas. */
+static bool comma_take(struct column_form *f, const struct cell *cell)
+{
+    bool decimal = is_decimal(cell), thousands = is_thousands(cell);
+    f->commas += decimal && !thousands;
+    f->thousands += thousands && !decimal;
+    f->either += decimal && thousands;
+    return decimal || thousands;
+}
+
 static void number_take(struct column_form *f, const struct cell *cell, double x)
 {
     uint32_t sign = cell->text[0] == '-';
@@ -205,6 +239,7 @@ static void number_take(struct column_form *f, const struct cell *cell, double x
     f->wholes += digits;
     f->padded += digits && cell->bytes > sign + 1 && cell->text[sign] == '0';
     f->negatives += x < 0;
+    f->zeros += x == 0;
 }
 
 void column_form_init(struct column_form *f, uint32_t distinct_most)
@@ -245,8 +280,7 @@ int column_form_add(struct column_form *f, const struct cell *cell, bool positiv
     if (number)
         number_take(f, cell, x);
     else
-        comma = has_comma(cell);
-    f->commas += comma;
+        comma = comma_take(f, cell);
     f->quoted += cell->bytes > 1 && cell->text[0] == '\'' && cell->text[cell->bytes - 1] == '\'';
     f->brackets += cell->bytes > 1 && cell->text[0] == '[' && cell->text[cell->bytes - 1] == ']';
     int rc = 0;
@@ -265,4 +299,15 @@ uint64_t column_form_values(const struct column_form *f)
     for (uint32_t i = 0; i < FORM_MISSING; i++)
         none += f->missing[i];
     return f->cells - none;
+}
+
+bool column_form_numbers(const struct column_form *f)
+{
+    uint64_t values = column_form_values(f);
+    return values > 0 && f->seen.numbers + f->commas + f->thousands + f->either == values;
+}
+
+bool column_form_decimal(const struct column_form *f)
+{
+    return column_form_numbers(f) && f->commas > 0 && f->thousands == 0;
 }

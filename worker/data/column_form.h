@@ -27,10 +27,13 @@ struct column_form {
     struct column_seen seen;  /* whole cells; positives once the label is known */
     struct column_seen piece; /* values of lists */
     uint64_t cells, empty, missing[FORM_MISSING];
-    /* cells that are: whole numbers, negative numbers, whole numbers with a zero before others, a
-     * number with a decimal comma; in single quotes, in brackets */
-    uint64_t wholes, negatives, padded, commas, quoted, brackets;
-    double sum; /* sum of the numbers */
+    /* cells that are: whole numbers, negative numbers, whole numbers with a zero before others, 0;
+     * in single quotes, in brackets */
+    uint64_t wholes, negatives, padded, zeros, quoted, brackets;
+    /* Numbers with commas, each counted once: a decimal comma ("1,5"), commas between thousands
+     * ("1,234,567", "1,234.5"), and one comma that may be either ("1,234"). */
+    uint64_t commas, thousands, either;
+    double sum; /* of the numbers */
     struct form_value few[FORM_FEW];
     uint32_t few_count; /* FORM_FEW + 1: there are more */
     char separator;     /* separator of a list: that of the first cell that has one; '\0': none */
@@ -49,6 +52,11 @@ int column_form_add(struct column_form *f, const struct cell *cell, bool positiv
 
 /* Cells that are neither empty nor a word for it. */
 uint64_t column_form_values(const struct column_form *f);
+/* True when all values are numbers, of which some may have commas. */
+bool column_form_numbers(const struct column_form *f);
+/* True when all commas of these numbers can be decimal ones, and one of them can be nothing else.
+ */
+bool column_form_decimal(const struct column_form *f);
 const char *column_form_missing(uint32_t i); /* the word */
 /* Form i of times as a job writes it; "": a key less. */
 const char *column_form_unit(uint32_t i);   /* data.time_unit: "ms" */

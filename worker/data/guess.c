@@ -76,6 +76,15 @@ bool guess_grade(const char *name)
     return is_one(name, list) != 0;
 }
 
+bool guess_amount(const char *name)
+{
+    static const char *const list[] = {"watch time", "watchtime", "play time", "playtime", "dwell",
+                                       "duration",   "minutes",   "seconds",   "price",    "amount",
+                                       "revenue",    "spend",     "sales",     "value",    "ltv",
+                                       "gmv",        "rating",    "ratings",   "score",    NULL};
+    return has_one(name, list);
+}
+
 bool guess_time(const char *name)
 {
     static const char *const list[] = {"time",     "timestamp", "ts",      "date",       "datetime",

@@ -11,6 +11,8 @@ enum guess_role { GUESS_TRAIN, GUESS_VALID, GUESS_TEST, GUESS_ROLES, GUESS_NO_RO
 uint32_t guess_label(const char *name);
 /* True for names of labels that are a grade: rating, stars. */
 bool guess_grade(const char *name);
+/* True for names of a number that a job may predict: watch_time, price. */
+bool guess_amount(const char *name);
 /* True for names of a time, a quantity, an identity, a user, a weight, a propensity. */
 bool guess_time(const char *name);
 bool guess_quantity(const char *name);

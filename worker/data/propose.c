@@ -5,6 +5,7 @@
 #include "worker/data/recode.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #define LEAK_EXPECTED 200.0   /* rows of the other label that a value should have, and has not */
 #define QUANTITY_LEAST 10u    /* fewer whole numbers are codes, whatever the name */
 #define QUANTITY_DISTINCT 0.2 /* whole numbers with so many values a row are quantities */
+#define LABEL_LARGE 20.0      /* the mean of a number to predict, from which it learns slowly */
 #define SKEWED 20.0           /* the largest number over the mean, from which a log helps */
 
 __attribute__((format(printf, 2, 3))) static void note(struct proposal *p, const char *format, ...)
@@ -84,12 +86,6 @@ static bool leaks(const struct survey *s, const struct column_form *f, struct pr
 
 /* ---- forms ----------------------------------------------------------------------------------- */
 
-static bool all_numbers(const struct column_form *f)
-{
-    uint64_t values = column_form_values(f);
-    return values > 0 && f->seen.numbers + f->commas == values;
-}
-
 static bool is_list(const struct column_form *f)
 {
     double listed = (double)f->listed, values = (double)column_form_values(f);
@@ -151,7 +147,7 @@ static void numeric_choose(const char *name, const struct column_form *f, struct
         number_take(f, c);
         return;
     }
-    if (f->commas > 0 || s->fractions > 0 || f->wholes < s->numbers) {
+    if (f->commas + f->either > 0 || s->fractions > 0 || f->wholes < s->numbers) {
         number_take(f, c);
         return;
     }
@@ -229,7 +225,7 @@ static bool left_out(const struct survey *s, const struct proposal *p, uint32_t 
     const struct survey_column *of = &s->column[i];
     const struct column_form *f = &of->form;
     uint64_t distinct = column_seen_distinct(&f->seen);
-    bool fraction = f->seen.fractions > f->seen.zeros || f->commas > 0;
+    bool fraction = f->seen.fractions > f->seen.zeros || f->commas + f->either > 0;
     if (column_form_values(f) == 0) {
         WHY(c, "all cells are empty");
     } else if (distinct <= 1 && f->empty == 0) {
@@ -244,7 +240,7 @@ static bool left_out(const struct survey *s, const struct proposal *p, uint32_t 
             s->column[p->label.column].name, of->name);
     } else if (guess_propensity(of->name)) {
         WHY(c, "a propensity is of the policy, no feature; 1/p may be data.weight");
-    } else if (guess_weight(of->name) && all_numbers(f)) {
+    } else if (guess_weight(of->name) && column_form_numbers(f)) {
         WHY(c, "a weight of examples? then data.weight: %.40s", of->name);
     } else if (!leaks(s, f, c)) {
         return false;
@@ -263,6 +259,31 @@ static void missing_take(const struct column_form *f, bool numeric, struct propo
     }
 }
 
+/* True when a column surely has decimal commas: then others have them, too. */
+static bool commas_are_decimal(const struct survey *s)
+{
+    for (uint32_t i = 0; i < s->columns; i++)
+        if (column_form_decimal(&s->column[i].form))
+            return true;
+    return false;
+}
+
+/* Leaves out a column of numbers with commas that are not decimal ones, or may be others. */
+static bool commas_leave(const struct survey *s, const struct column_form *f,
+                         struct propose_column *c)
+{
+    if (f->thousands + f->either == 0 || (f->thousands == 0 && commas_are_decimal(s)))
+        return false;
+    c->use = PROPOSE_SKIP;
+    if (f->thousands > 0)
+        WHY(c, "numbers with commas between thousands, which no job reads: take the commas between "
+               "thousands out, then type: number");
+    else
+        WHY(c, "1,234 or 1.234? Take the commas between thousands out, then type: number; if they "
+               "are decimal: data.decimal: comma and type: number");
+    return true;
+}
+
 static void column_choose(const struct survey *s, struct proposal *p, uint32_t i)
 {
     struct propose_column *c = &p->column[i];
@@ -270,11 +291,14 @@ static void column_choose(const struct survey *s, struct proposal *p, uint32_t i
     if (i == p->label.column) {
         c->use = PROPOSE_LABEL;
         missing_take(&of->form, true, p);
+        p->comma |= p->label.real && of->form.commas > 0;
         return;
     }
     if (c->use != PROPOSE_CATEGORY || left_out(s, p, i, c))
         return;
-    bool numeric = all_numbers(&of->form);
+    bool numeric = column_form_numbers(&of->form);
+    if (numeric && commas_leave(s, &of->form, c))
+        return;
     if (numeric)
         numeric_choose(of->name, &of->form, c);
     else
@@ -283,9 +307,31 @@ static void column_choose(const struct survey *s, struct proposal *p, uint32_t i
     p->comma |= c->use == PROPOSE_NUMBER && of->form.commas > 0;
 }
 
+/* With decimal commas a point in a number is malformed, so one kind is left out: that which the
+ * label has not, or the points. */
+static void points_leave(const struct survey *s, struct proposal *p)
+{
+    const struct column_form *label = NULL;
+    if (p->label.real)
+        label = &s->column[p->label.column].form;
+    if (!p->comma)
+        return;
+    p->comma = label == NULL || label->commas > 0 || label->seen.fractions == 0;
+    for (uint32_t i = 0; i < s->columns; i++) {
+        const struct column_form *f = &s->column[i].form;
+        struct propose_column *c = &p->column[i];
+        if (c->use != PROPOSE_NUMBER ||
+            (p->comma ? f->seen.fractions == 0 : f->commas + f->either == 0))
+            continue;
+        c->use = PROPOSE_SKIP;
+        WHY(c, "decimal %s, beside %s in other columns: write one kind, then type: number",
+            p->comma ? "points" : "commas", p->comma ? "commas" : "points");
+    }
+}
+
 static void group_choose(const struct survey *s, struct proposal *p)
 {
-    for (uint32_t i = 0; i < s->columns && p->group == FEATURE_NO_COLUMN; i++) {
+    for (uint32_t i = 0; i < s->columns && p->group == FEATURE_NO_COLUMN && !p->label.real; i++) {
         const struct column_form *f = &s->column[i].form;
         uint64_t distinct = column_seen_distinct(&f->seen);
         if (p->column[i].use == PROPOSE_CATEGORY && guess_user(s->column[i].name) &&
@@ -362,11 +408,37 @@ static void sums_take(const struct survey *s, struct proposal *p)
     p->unlabelled = label->cells - column_form_values(label);
 }
 
-static void notes_take(const struct survey *s, struct proposal *p)
+/* Notes a label of which nothing, or little, can be learnt as it is. */
+static void label_note(const struct survey *s, struct proposal *p)
 {
     const struct survey_part *t = &s->part[GUESS_TRAIN];
-    if (p->label.column != FEATURE_NO_COLUMN && (t->positives == 0 || t->positives == t->rows))
+    if (p->label.column == FEATURE_NO_COLUMN)
+        return;
+    const struct column_form *f = &s->column[p->label.column].form;
+    double mean = f->seen.numbers > 0 ? f->sum / (double)f->seen.numbers : 0;
+    if (p->label.real ? column_seen_distinct(&f->seen) < 2
+                      : t->positives == 0 || t->positives == t->rows)
         note(p, "all rows looked at have the same label: nothing can be learnt from them");
+    if (p->label.real && (mean > LABEL_LARGE || mean < -LABEL_LARGE))
+        note(p,
+             "the label is %.3g on average: divide it, so that it is a few units, as minutes "
+             "for seconds, or learn its logarithm",
+             mean);
+    if (p->label.real && mean > 0 && f->seen.most > SKEWED * mean)
+        note(p,
+             "labels go up to %.3g, %.3g on average: with model.loss: huber the few large ones "
+             "count less",
+             f->seen.most, mean);
+    if (p->unlabelled > 0)
+        note(p,
+             "%" PRIu64 " of %" PRIu64 " rows have no label and are left out; if an empty one "
+             "means no click, write 0",
+             p->unlabelled, t->rows);
+}
+
+static void notes_take(const struct survey *s, struct proposal *p)
+{
+    label_note(s, p);
     if (!s->layout.sure)
         note(p, "the format is a guess: %.150s", s->layout.why);
     if (s->by_order)
@@ -385,7 +457,7 @@ static void notes_take(const struct survey *s, struct proposal *p)
 /* Criteo's log and lines of entries have their types. */
 static void format_choose(const struct survey *s, struct proposal *p)
 {
-    p->column[p->label.column].use = PROPOSE_LABEL;
+    p->column[0].use = PROPOSE_LABEL;
     for (uint32_t i = 1; i < s->columns; i++) {
         struct propose_column *c = &p->column[i];
         if (s->layout.format == DATA_CRITEO && i <= 13) {
@@ -409,6 +481,7 @@ int propose_columns(const struct survey *s, struct proposal *p, struct err *e)
         time_choose(s, p);
         for (uint32_t i = 0; i < s->columns; i++)
             column_choose(s, p, i);
+        points_leave(s, p);
         group_choose(s, p);
     } else {
         format_choose(s, p);

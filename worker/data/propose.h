@@ -46,9 +46,9 @@ struct proposal {
     uint32_t time, time_form; /* a column, or FEATURE_NO_COLUMN; a form of column_form.h */
     bool ordered;             /* rows are in order of time */
     uint32_t group;           /* a column, or FEATURE_NO_COLUMN */
-    bool comma;
-    uint32_t missing;    /* a bit for each word of column_form_missing */
-    uint64_t unlabelled; /* rows whose label is malformed */
+    bool comma;               /* numbers have decimal commas */
+    uint32_t missing;         /* a bit for each word of column_form_missing */
+    uint64_t unlabelled;      /* rows whose label is missing */
     enum propose_split split;
     /* TENTH, LAST: the command that prints the file, before its name; "": awk reads it */
     char unpack[64];
@@ -58,7 +58,8 @@ struct proposal {
 };
 
 /* Chooses the label. said: its name; NULL: by names and values. NOT_FOUND: there is no such column,
- * or none looks like a label; the sentence lists the columns. */
+ * or none looks like a label; the sentence lists the columns. CONFIG: no job can have that label.
+ * The label's column is FEATURE_NO_COLUMN after an error. */
 int propose_label(const struct survey *s, const char *said, struct proposal *p, struct err *e);
 /* Chooses the rest, after a walk with the label. NOMEM. */
 int propose_columns(const struct survey *s, struct proposal *p, struct err *e);
@@ -69,7 +70,7 @@ void propose_free(struct proposal *p);
 char *propose_job(const struct survey *s, const struct proposal *p, bool whole);
 /* The table for people, at most 80 columns wide; the caller frees it. NULL: no memory. */
 char *propose_text(const struct survey *s, const struct proposal *p);
-/* The same as an object. */
+/* The same as an object; without a label it has no `label` and no `job`. */
 struct json *propose_json(const struct survey *s, const struct proposal *p);
 
 /* ---- between the files propose*.c ---- */

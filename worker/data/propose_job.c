@@ -52,7 +52,7 @@ static void shell_word(char *out, size_t bytes, const char *word)
 {
     size_t at = strlen(out);
     bool bare =
-        word[0] != '-' && word[0] != '\0' &&
+        word[0] != '\0' &&
         strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./") ==
             strlen(word);
     if (bare) {
@@ -91,24 +91,34 @@ static void files_put(FILE *f, const char *key, const struct string_list *names)
     }
 }
 
+/* Adds the path of a file. A relative one begins with a point: awk takes a=b.csv for an assignment,
+ * and each program -x.csv for an option. */
+static void path_word(char *out, size_t bytes, const char *path)
+{
+    char word[LIMIT_PATH + 3];
+    (void)snprintf(word, sizeof word, "%s%s", path[0] == '/' || path[0] == '.' ? "" : "./", path);
+    shell_word(out, bytes, word);
+}
+
 /* A command that prints the rows of a condition, and the header. */
 static void command_put(FILE *f, const struct survey *s, const struct proposal *p, const char *key,
                         const char *condition)
 {
-    char command[4 * LIMIT_PATH] = "";
+    char command[4 * LIMIT_PATH] = "", header[40] = "";
     const char *path = s->part[GUESS_TRAIN].names.item[0];
     if (p->unpack[0] != '\0') {
         (void)snprintf(command, sizeof command, "%s ", p->unpack);
-        shell_word(command, sizeof command, path);
+        path_word(command, sizeof command, path);
         size_t at = strlen(command);
         (void)snprintf(command + at, sizeof command - at, " | ");
     }
     size_t at = strlen(command);
-    bool head = s->features.header && strncmp(condition, "NR <=", 5) != 0;
-    (void)snprintf(command + at, sizeof command - at, "awk '%s%s'%s", head ? "NR == 1 || " : "",
-                   condition, p->unpack[0] != '\0' ? "" : " ");
+    if (s->features.header && strncmp(condition, "NR <=", 5) != 0)
+        (void)snprintf(header, sizeof header, "NR == %" PRIu64 " || ", s->head_line);
+    (void)snprintf(command + at, sizeof command - at, "awk '%s%s'%s", header, condition,
+                   p->unpack[0] != '\0' ? "" : " ");
     if (p->unpack[0] == '\0')
-        shell_word(command, sizeof command, path);
+        path_word(command, sizeof command, path);
     fprintf(f, "  %s: {cmd: ", key);
     scalar(f, command);
     fputs("}\n", f);
@@ -117,7 +127,8 @@ static void command_put(FILE *f, const struct survey *s, const struct proposal *
 static void split_put(FILE *f, const struct survey *s, const struct proposal *p)
 {
     char condition[64];
-    double border = s->part[GUESS_TRAIN].all * 0.9 + s->features.header;
+    double before = (double)(s->head_line - !s->features.header); /* lines without a row */
+    double border = s->part[GUESS_TRAIN].all * 0.9 + before;
     if (p->split == PROPOSE_LAST) {
         fprintf(f, "  # The rows are in order of time, so %sthe last tenth of them validates.\n",
                 s->part[GUESS_TRAIN].whole ? "" : "about ");
@@ -310,16 +321,22 @@ static void missing_put(FILE *f, const struct proposal *p)
         fputs("]\n", f);
 }
 
-/* Rows that a job would refuse count against data.max_bad. */
+/* Rows that a job would refuse count against data.max_bad, which has room for a tenth more of them
+ * and one row in a hundred. */
 static void bad_put(FILE *f, const struct survey *s, const struct proposal *p)
 {
     const struct survey_part *t = &s->part[GUESS_TRAIN];
     double bad = (double)(t->bad + p->unlabelled), rows = (double)(t->rows + t->bad);
     if (rows == 0 || bad < rows * 0.0005)
         return;
-    double share = bad / rows * 1.5 + 0.001;
-    fprintf(f, "  # %.0f of %.0f rows are malformed or have no label, and are left out.\n", bad,
-            rows);
+    double share = bad / rows * 1.1 + 0.01;
+    if (p->unlabelled > 0)
+        fprintf(f,
+                "  # %" PRIu64 " of %.0f rows have no label: they count as malformed and are "
+                "left out.\n",
+                p->unlabelled, rows);
+    if (t->bad > 0)
+        fprintf(f, "  # %" PRIu64 " of %.0f rows are malformed, and are left out.\n", t->bad, rows);
     fprintf(f, "  max_bad: %.3g\n", share < 1 ? share : 1);
 }
 
@@ -363,12 +380,14 @@ static void model_put(FILE *f, const struct survey *s, const struct proposal *p)
         batch *= 2;
     bool valid = p->split != PROPOSE_NONE, few = rows < 30000;
     bool pairs = p->fields > 1;
+    const char *stop = p->label.real ? ", early_stop: {metric: rmse, patience: 2, lr_decay: 0.1}"
+                                     : ", early_stop: {metric: auc, patience: 2, lr_decay: 0.1}";
     fprintf(f, "tables: [{name: emb, dim: %d, optimizer: {kind: adam, lr: 0.005}}]\n",
             few ? 8 : 16);
-    fprintf(f, "model: {kind: %s, hidden: %s}\n", pairs ? "deepfm" : "wide_deep",
-            few ? "[32, 16]" : "[128, 64], norm: batch, dropout: 0.1");
-    fprintf(f, "train: {batch: %u, epochs: %d%s}\n", batch, valid ? 20 : 1,
-            valid ? ", early_stop: {metric: auc, patience: 2, lr_decay: 0.1}" : "");
+    fprintf(f, "model: {kind: %s, hidden: %s%s}\n", pairs ? "deepfm" : "wide_deep",
+            few ? "[32, 16]" : "[128, 64], norm: batch, dropout: 0.1",
+            p->label.real ? ", loss: mse" : "");
+    fprintf(f, "train: {batch: %u, epochs: %d%s}\n", batch, valid ? 20 : 1, valid ? stop : "");
 }
 
 char *propose_job(const struct survey *s, const struct proposal *p, bool whole)

@@ -4,6 +4,7 @@
 #include "proto/base/text.h"
 
 #include <ctype.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,16 +22,33 @@ static bool is_binary(const struct column_form *f)
     return f->few_count == 2;
 }
 
-/* True when all values are numbers, True or False. */
+/* True when all values are numbers, of which some may have commas, True or False. */
 static bool all_numbers(const struct column_form *f)
 {
     double x;
-    for (uint32_t i = 0; i < f->few_count && f->few_count <= FORM_FEW; i++)
+    if (f->few_count > FORM_FEW || column_form_numbers(f))
+        return column_form_numbers(f);
+    for (uint32_t i = 0; i < f->few_count; i++)
         if (!value_number(&f->few[i], &x))
             return false;
-    return f->few_count <= FORM_FEW
-               ? f->few_count > 0
-               : f->seen.numbers > 0 && f->seen.numbers == column_form_values(f);
+    return f->few_count > 0;
+}
+
+static bool has_commas(const struct column_form *f)
+{
+    return f->commas + f->thousands + f->either > 0;
+}
+
+/* True for whole numbers from 0 on, of which most are 0: clicks of an impression. */
+static bool is_count(const struct column_form *f)
+{
+    return f->wholes == column_form_values(f) && f->negatives == 0 && f->zeros * 2 >= f->wholes;
+}
+
+/* True for many numbers, which no two classes part. */
+static bool is_real(const struct column_form *f)
+{
+    return all_numbers(f) && (has_commas(f) || (f->few_count > FORM_FEW && !is_count(f)));
 }
 
 static bool is_zero_one(const struct column_form *f)
@@ -65,7 +83,8 @@ static double middle_of(const struct column_form *f)
 static void numbers_part(const struct column_form *f, struct survey_label *l)
 {
     double a, b;
-    if (f->few_count > FORM_FEW) /* a count */
+    l->real = is_real(f);
+    if (l->real || f->few_count > FORM_FEW) /* a count */
         return;
     if (is_binary(f)) {
         (void)value_number(&f->few[0], &a);
@@ -117,8 +136,8 @@ static uint32_t score_of(const struct survey *s, uint32_t i)
         return 0;
     if (named != 0 && (binary || all_numbers(f)))
         score = 1000 - named;
-    if (guess_grade(c->name) && few && all_numbers(f))
-        score = 400;
+    if (guess_grade(c->name) && all_numbers(f))
+        score = few && !is_real(f) ? 400 : 60;
     if (binary && score == 0)
         score = is_zero_one(f) ? 100 : 20;
     if (score > 0 && i == 0)
@@ -132,6 +151,17 @@ static void candidate_add(struct proposal *p, uint32_t column)
 {
     if (p->candidates < PROPOSE_CANDIDATES)
         p->candidate[p->candidates++] = column;
+}
+
+/* Lists columns that may be numbers to predict, by their names. */
+static void amounts_list(const struct survey *s, char *out, size_t bytes)
+{
+    for (uint32_t i = 0; i < s->columns; i++) {
+        size_t at = strlen(out);
+        if (guess_amount(s->column[i].name) && is_real(&s->column[i].form) &&
+            at + strlen(s->column[i].name) + 3 < bytes)
+            (void)snprintf(out + at, bytes - at, "%s%s", at > 0 ? ", " : "", s->column[i].name);
+    }
 }
 
 static int none_found(const struct survey *s, const char *said, struct err *e)
@@ -148,37 +178,88 @@ static int none_found(const struct survey *s, const char *said, struct err *e)
     if (said != NULL)
         return err_set(e, SHOAL_E_NOT_FOUND, "--label %s: there is no such column; there are %s",
                        said, names);
+    char amounts[128] = "";
+    amounts_list(s, amounts, sizeof amounts);
     return err_set(e, SHOAL_E_NOT_FOUND,
                    "no column looks like a label: none has two values, or a name such as click or "
-                   "label; say which one it is: --label NAME, of %s",
-                   names);
+                   "label; say which one it is: --label NAME, of %s%s%s",
+                   names, amounts[0] != '\0' ? "; numbers to predict: " : "", amounts);
 }
 
-/* Sets what is positive, and how sure that is. */
-static void positive_choose(const struct survey *s, struct proposal *p)
+/* Adds words to the reason. */
+__attribute__((format(printf, 2, 3))) static void why_add(struct proposal *p, const char *format,
+                                                          ...)
 {
-    const struct column_form *f = &s->column[p->label.column].form;
     size_t at = strlen(p->label_why);
-    if (all_numbers(f)) {
-        numbers_part(f, &p->label);
-        if (p->label.parted)
-            (void)snprintf(p->label_why + at, sizeof p->label_why - at, "; positive above %g",
-                           p->label.above);
-        return;
+    va_list list;
+    va_start(list, format);
+    (void)vsnprintf(p->label_why + at, sizeof p->label_why - at, format, list);
+    va_end(list);
+}
+
+static int numbers_choose(const struct column_form *f, const char *name, struct proposal *p,
+                          struct err *e)
+{
+    numbers_part(f, &p->label);
+    if (p->label.real && has_commas(f) && !column_form_decimal(f))
+        return err_set(e, SHOAL_E_CONFIG,
+                       "the label \"%s\" has commas before three digits, as \"1,234\": take the "
+                       "commas between thousands out; if they are decimal, write a point",
+                       name);
+    if (p->label.real)
+        why_add(p, "; a number to predict: model.loss: mse");
+    else if (f->few_count > FORM_FEW)
+        why_add(p, "; a count, positive above 0; as a number: model.loss: mse");
+    else if (p->label.parted)
+        why_add(p, "; positive above %g", p->label.above);
+    if (!p->label.real && p->label.parted && f->few_count > 2)
+        why_add(p, "; as a number: model.loss: mse, without label_above");
+    return 0;
+}
+
+static int words_refuse(const struct column_form *f, const char *name, struct err *e)
+{
+    char list[128] = "";
+    for (uint32_t i = 0; i < f->few_count && i < FORM_FEW; i++) {
+        char word[COLUMN_SEEN_TEXT];
+        size_t at = strlen(list);
+        text_copy(word, sizeof word, f->few[i].text);
+        if (at + strlen(word) + 3 < sizeof list)
+            (void)snprintf(list + at, sizeof list - at, "%s%s", at > 0 ? ", " : "",
+                           text_clean(word));
     }
-    if (!is_binary(f)) {
-        (void)snprintf(p->label_why + at, sizeof p->label_why - at,
-                       "; it has other values than "
-                       "numbers, True and False");
-        p->label_sure = false;
-        return;
+    if (f->few_count == 0)
+        return err_set(e, SHOAL_E_CONFIG, "the label \"%s\" is empty in all rows looked at", name);
+    return err_set(e, SHOAL_E_CONFIG,
+                   "the label \"%s\" has %s (%s%s), and a label is a number or one of two words: "
+                   "no job is proposed; write a job whose data.label_positive lists the words that "
+                   "are positive, or name another --label",
+                   name, f->few_count == 1 ? "one word" : "more than two words", list,
+                   f->few_count > FORM_FEW ? ", .." : "");
+}
+
+/* Sets what is positive, and how sure that is. CONFIG: no job can have this label. */
+static int positive_choose(const struct survey *s, struct proposal *p, struct err *e)
+{
+    const struct survey_column *c = &s->column[p->label.column];
+    char name[LIMIT_NAME];
+    text_copy(name, sizeof name, c->name);
+    int rc = 0;
+    if (all_numbers(&c->form)) {
+        rc = numbers_choose(&c->form, text_clean(name), p, e);
+    } else if (!is_binary(&c->form)) {
+        rc = words_refuse(&c->form, text_clean(name), e);
+    } else {
+        bool sure = words_part(&c->form, &p->label);
+        char shown[COLUMN_SEEN_TEXT];
+        text_copy(shown, sizeof shown, p->label.positive);
+        why_add(p, "; positive is \"%s\"%s", text_clean(shown),
+                sure ? "" : ", the rarer word: a guess");
+        p->label_sure &= sure;
     }
-    bool sure = words_part(f, &p->label);
-    char shown[COLUMN_SEEN_TEXT];
-    text_copy(shown, sizeof shown, p->label.positive);
-    (void)snprintf(p->label_why + at, sizeof p->label_why - at, "; positive is \"%s\"%s",
-                   text_clean(shown), sure ? "" : ", the rarer word: a guess");
-    p->label_sure &= sure;
+    if (rc != 0)
+        p->label.column = FEATURE_NO_COLUMN;
+    return rc;
 }
 
 static int said_find(const struct survey *s, const char *said, struct proposal *p, struct err *e)
@@ -188,8 +269,7 @@ static int said_find(const struct survey *s, const char *said, struct proposal *
             p->label.column = i;
             p->label_sure = true;
             (void)snprintf(p->label_why, sizeof p->label_why, "as --label says");
-            positive_choose(s, p);
-            return 0;
+            return positive_choose(s, p, e);
         }
     return none_found(s, said, e);
 }
@@ -205,8 +285,7 @@ int propose_label(const struct survey *s, const char *said, struct proposal *p, 
         p->label.column = 0;
         p->label_sure = true;
         (void)snprintf(p->label_why, sizeof p->label_why, "first on each line of this format");
-        positive_choose(s, p);
-        return 0;
+        return positive_choose(s, p, e);
     }
     for (uint32_t i = 0; i < s->columns; i++) {
         uint32_t score = score_of(s, i);
@@ -225,9 +304,8 @@ int propose_label(const struct survey *s, const char *said, struct proposal *p, 
             candidate_add(p, i);
     p->label_sure = best >= 500 || (best >= 100 && p->candidates == 0) || best >= 400;
     (void)snprintf(p->label_why, sizeof p->label_why, "%s",
-                   best >= 400          ? "by its name"
+                   best >= 400 || guess_grade(s->column[p->label.column].name) ? "by its name"
                    : p->candidates == 0 ? "the only column with two values"
                                         : "one of several with two values: look at it");
-    positive_choose(s, p);
-    return 0;
+    return positive_choose(s, p, e);
 }

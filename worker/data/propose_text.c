@@ -94,26 +94,28 @@ static const char *count_text(double n, bool estimate, char out[40])
 
 /* ---- the head -------------------------------------------------------------------------------- */
 
-static void part_put(FILE *f, const struct survey *s, uint32_t i)
+static void part_put(FILE *f, const struct survey *s, const struct proposal *p, uint32_t i)
 {
     static const char *const called[] = {"train", "valid", "test"};
-    const struct survey_part *p = &s->part[i];
-    char rows[40], all[48] = "", text[2 * LIMIT_PATH], more[48] = "", count[40];
-    double rate = p->rows > 0 ? 100.0 * (double)p->positives / (double)p->rows : 0;
-    if (p->names.count == 0)
+    const struct survey_part *t = &s->part[i];
+    char rows[40], all[48] = "", text[2 * LIMIT_PATH], more[48] = "", count[40], share[40] = "";
+    double rate = t->rows > 0 ? 100.0 * (double)t->positives / (double)t->rows : 0;
+    if (t->names.count == 0)
         return;
-    if (!p->whole && p->all > 0)
-        (void)snprintf(all, sizeof all, " of %s", count_text(p->all, true, count));
-    else if (!p->whole)
+    if (p->label.column != FEATURE_NO_COLUMN && !p->label.real)
+        (void)snprintf(share, sizeof share, ", %.4g%% positive", rate);
+    if (!t->whole && t->all > 0)
+        (void)snprintf(all, sizeof all, " of %s", count_text(t->all, true, count));
+    else if (!t->whole)
         (void)snprintf(all, sizeof all, ", more follow");
-    if (p->names.count > 1)
-        (void)snprintf(more, sizeof more, " and %zu more", p->names.count - 1);
-    (void)snprintf(text, sizeof text, "%s rows%s, %.4g%% positive: %s%s",
-                   count_text((double)p->rows, false, rows), all, rate, p->names.item[0], more);
+    if (t->names.count > 1)
+        (void)snprintf(more, sizeof more, " and %zu more", t->names.count - 1);
+    (void)snprintf(text, sizeof text, "%s rows%s%s: %s%s", count_text((double)t->rows, false, rows),
+                   all, share, t->names.item[0], more);
     words_put(f, called[i], 9, text);
-    if (p->bad > 0) {
-        (void)snprintf(text, sizeof text, "%" PRIu64 " malformed rows, the first: %s", p->bad,
-                       p->bad_first);
+    if (t->bad > 0) {
+        (void)snprintf(text, sizeof text, "%" PRIu64 " malformed rows, the first: %s", t->bad,
+                       t->bad_first);
         words_put(f, "", 9, text_clean(text));
     }
 }
@@ -125,7 +127,7 @@ static void head_put(FILE *f, const struct survey *s, const struct proposal *p)
                    s->layout.sure ? "" : " (a guess)", s->layout.why);
     words_put(f, "format", 9, text);
     for (uint32_t i = 0; i < GUESS_ROLES; i++)
-        part_put(f, s, i);
+        part_put(f, s, p, i);
     (void)snprintf(text, sizeof text, "none found");
     if (p->label.column != FEATURE_NO_COLUMN)
         (void)snprintf(text, sizeof text, "%s, %s%s", s->column[p->label.column].name, p->label_why,
@@ -272,7 +274,7 @@ char *propose_text(const struct survey *s, const struct proposal *p)
 
 /* ---- as JSON --------------------------------------------------------------------------------- */
 
-static struct json *part_json(const struct survey_part *p)
+static struct json *part_json(const struct survey_part *p, bool positives)
 {
     struct json *j = json_new_object(), *files = json_new_array();
     for (size_t i = 0; i < p->names.count; i++)
@@ -285,7 +287,8 @@ static struct json *part_json(const struct survey_part *p)
         json_set_string(j, "malformed_first", p->bad_first);
     if (p->all > 0)
         json_set_number(j, "rows_estimated", floor(p->all + 0.5));
-    json_set_int(j, "positives", (int64_t)p->positives);
+    if (positives)
+        json_set_int(j, "positives", (int64_t)p->positives);
     return j;
 }
 
@@ -325,24 +328,33 @@ static void time_json(const struct survey *s, const struct proposal *p, struct j
     json_set(j, "time", time);
 }
 
+static void label_json(const struct survey *s, const struct proposal *p, struct json *j)
+{
+    struct json *label = json_new_object(), *others = json_new_array();
+    json_set_string(label, "name", s->column[p->label.column].name);
+    json_set_string(label, "why", p->label_why);
+    json_set_bool(label, "sure", p->label_sure);
+    json_set_bool(label, "number", p->label.real);
+    for (uint32_t i = 0; i < p->candidates; i++)
+        json_append_string(others, s->column[p->candidate[i]].name);
+    json_set(label, "others", others);
+    json_set(j, "label", label);
+}
+
 struct json *propose_json(const struct survey *s, const struct proposal *p)
 {
     static const char *const called[] = {"train", "valid", "test"};
     struct json *j = json_new_object(), *columns = json_new_array(), *notes = json_new_array(),
-                *left = json_new_array(), *label = json_new_object(), *others = json_new_array();
+                *left = json_new_array();
+    bool known = p->label.column != FEATURE_NO_COLUMN;
     json_set_string(j, "format", format_name(s->layout.format));
     json_set_string(j, "format_why", s->layout.why);
     json_set_bool(j, "format_sure", s->layout.sure);
     for (uint32_t i = 0; i < GUESS_ROLES; i++)
         if (s->part[i].names.count > 0)
-            json_set(j, called[i], part_json(&s->part[i]));
-    json_set_string(label, "name", s->column[p->label.column].name);
-    json_set_string(label, "why", p->label_why);
-    json_set_bool(label, "sure", p->label_sure);
-    for (uint32_t i = 0; i < p->candidates; i++)
-        json_append_string(others, s->column[p->candidate[i]].name);
-    json_set(label, "others", others);
-    json_set(j, "label", label);
+            json_set(j, called[i], part_json(&s->part[i], known && !p->label.real));
+    if (known)
+        label_json(s, p, j);
     if (p->time != FEATURE_NO_COLUMN)
         time_json(s, p, j);
     for (uint32_t i = 0; i < s->columns; i++)
@@ -354,7 +366,7 @@ struct json *propose_json(const struct survey *s, const struct proposal *p)
     for (size_t i = 0; i < s->left.count; i++)
         json_append_string(left, s->left.item[i]);
     json_set(j, "left_out", left);
-    char *job = propose_job(s, p, true);
+    char *job = known ? propose_job(s, p, true) : NULL;
     if (job != NULL)
         json_set_string(j, "job", job);
     free(job);

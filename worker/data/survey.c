@@ -53,18 +53,16 @@ static int job_make(const struct survey *s, struct job *job, struct err *e)
     return rc;
 }
 
-/* The first line, record or lines of a text, as features_make takes them. */
-static int head_cut(const struct survey *s, char *text, size_t bytes, const char **head,
-                    size_t *head_bytes, struct err *e)
+int survey_head(const struct format *format, const char *text, size_t bytes, const char **head,
+                size_t *head_bytes, struct err *e)
 {
-    const struct format *format = format_of(s->layout.format);
     const char *at = text, *end = text + bytes, *stop;
     uint64_t record;
     *head = text;
     *head_bytes = bytes;
     if (format->framing == FRAMING_TFRECORD) {
-        (void)framing_record_head(text, &record);
-        if (record + RECORD_HEAD_BYTES > bytes)
+        if (bytes < RECORD_HEAD_BYTES || !framing_record_head(text, &record) ||
+            record > bytes - RECORD_HEAD_BYTES)
             return err_set(e, SHOAL_E_DATA, "the first record is longer than 1 MiB");
         *head = text + RECORD_HEAD_BYTES;
         *head_bytes = (size_t)record;
@@ -87,7 +85,15 @@ static int head_cut(const struct survey *s, char *text, size_t bytes, const char
     return 0;
 }
 
-static int job_features(const struct survey *s, const struct job *job, struct features *out,
+static uint64_t lines_before(const char *text, const char *head)
+{
+    uint64_t lines = 0;
+    for (; text < head; text++)
+        lines += *text == '\n';
+    return lines;
+}
+
+static int job_features(struct survey *s, const struct job *job, struct features *out,
                         struct err *e)
 {
     char *text = malloc(LAYOUT_BYTES + 1);
@@ -99,8 +105,9 @@ static int job_features(const struct survey *s, const struct job *job, struct fe
     if (format_of(s->layout.format)->columns == NULL) {
         rc = front_text(&s->front[GUESS_TRAIN], 0, text, LAYOUT_BYTES, &bytes, e);
         if (rc == 0)
-            rc = head_cut(s, text, bytes, &head, &head_bytes, e);
+            rc = survey_head(format_of(s->layout.format), text, bytes, &head, &head_bytes, e);
     }
+    s->head_line = 1 + (head != NULL ? lines_before(text, head) : 0);
     if (rc == 0)
         rc = features_make(job, name, head, head_bytes, out, e);
     free(text);
@@ -140,9 +147,33 @@ static uint32_t distinct_of(uint32_t columns)
     return most;
 }
 
+static const char *name_shown(const struct cell *name, char out[LIMIT_NAME])
+{
+    (void)snprintf(out, LIMIT_NAME, "%.*s", (int)MIN(name->bytes, LIMIT_NAME - 1), name->text);
+    return text_clean(out);
+}
+
+/* A job takes the first of two columns of one name, and would learn from the other one. */
+static int names_check(const struct survey *s, const char *where, struct err *e)
+{
+    for (uint32_t i = 0; i < s->columns; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (strcmp(s->column[i].name, s->column[k].name) == 0) {
+                char shown[LIMIT_NAME];
+                text_copy(shown, sizeof shown, s->column[i].name);
+                return err_set(e, SHOAL_E_CONFIG,
+                               "columns %u and %u are both called \"%s\", and a job knows a column "
+                               "by its name: give one of them another name in %s",
+                               k, i, text_clean(shown), where);
+            }
+    return 0;
+}
+
 static int columns_open(struct survey *s, struct err *e)
 {
     const struct features *f = &s->features;
+    const char *where = s->front[GUESS_TRAIN].source.file[0].name;
+    char shown[LIMIT_NAME];
     s->columns = f->columns;
     s->column = calloc(f->columns, sizeof *s->column);
     if (s->column == NULL)
@@ -150,6 +181,12 @@ static int columns_open(struct survey *s, struct err *e)
     for (uint32_t i = 0; i < f->columns; i++) {
         struct survey_column *c = &s->column[i];
         const struct cell *name = &f->name[i];
+        if (name->bytes >= LIMIT_NAME)
+            return err_set(
+                e, SHOAL_E_CONFIG,
+                "column %u, \"%.40s..\": its name has %u bytes, and a job takes names of "
+                "at most %u; give it a shorter one in %s",
+                i, name_shown(name, shown), name->bytes, LIMIT_NAME - 1, where);
         c->unnamed = name->bytes == 0;
         if (c->unnamed)
             (void)snprintf(c->name, sizeof c->name, "%u", i);
@@ -157,7 +194,7 @@ static int columns_open(struct survey *s, struct err *e)
             (void)snprintf(c->name, sizeof c->name, "%.*s", (int)MIN(name->bytes, LIMIT_NAME - 1),
                            name->text);
     }
-    return 0;
+    return names_check(s, where, e);
 }
 
 /* ---- the rows -------------------------------------------------------------------------------- */
@@ -174,7 +211,7 @@ struct walk {
 static bool is_positive(const struct survey_label *l, const struct cell *cell)
 {
     double x;
-    if (l->column == FEATURE_NO_COLUMN)
+    if (l->column == FEATURE_NO_COLUMN || l->real)
         return false;
     const struct cell *c = &cell[l->column];
     if (l->words)

@@ -29,6 +29,7 @@ struct survey_label {
     double above;
     char positive[COLUMN_SEEN_TEXT]; /* the word that is positive; "": numbers are */
     bool parted, words;              /* `above` and `positive` are set */
+    bool real;                       /* the label is a number to predict: no row is positive */
 };
 
 /* The files that train, validate or test. */
@@ -49,6 +50,7 @@ struct survey {
     bool by_order;           /* the last of several files is for validation, no name tells */
     struct string_list left; /* sentences on files that are left out */
     struct features features;
+    uint64_t head_line; /* number of the first line that is not empty, of the first training file */
     struct survey_column *column; /* owned; (columns); of the training part */
     uint32_t columns;
     bool breaks; /* some cell has a line end in it */
@@ -62,10 +64,15 @@ struct survey {
 int survey_files(struct survey *s, const struct string_list *words, const char *folder,
                  uint64_t rows_most, struct err *e);
 /* Walks the rows of all parts and fills the forms of the columns. CONFIG: the columns cannot be
- * those of a job. IO, NOMEM. */
+ * those of a job, which knows a column by its name: two have the same one, or one is too long. IO,
+ * NOMEM. */
 int survey_walk(struct survey *s, const struct survey_label *label, struct err *e);
 /* Makes the features of a proposed job on these files. CONFIG, DATA: the job does not fit. */
 int survey_try(struct survey *s, const struct job *job, struct err *e);
 void survey_free(struct survey *s);
+/* The first line, record or lines of a text of LAYOUT_BYTES or fewer bytes, as features_make takes
+ * them. DATA: the record is longer than the text. A pure function. */
+int survey_head(const struct format *format, const char *text, size_t bytes, const char **head,
+                size_t *head_bytes, struct err *e);
 
 #endif

@@ -50,6 +50,34 @@ START_TEST(column_form_numbers_are_told_apart)
 }
 END_TEST
 
+START_TEST(column_form_commas_are_decimal_or_between_thousands)
+{
+    add("1,5");
+    add("0,123");
+    add("1234,567");
+    add("2,714");
+    ck_assert(column_form_decimal(&f));
+    add("1,234,567");
+    add("-12,345.6");
+    ck_assert_uint_eq(f.commas, 3);
+    ck_assert_uint_eq(f.either, 1);
+    ck_assert_uint_eq(f.thousands, 2);
+    ck_assert(column_form_numbers(&f));
+    ck_assert(!column_form_decimal(&f));
+    add("1,23,456");
+    ck_assert(!column_form_numbers(&f));
+}
+END_TEST
+
+START_TEST(column_form_one_comma_before_three_digits_may_be_either)
+{
+    add("2,714");
+    add("999");
+    ck_assert(column_form_numbers(&f));
+    ck_assert(!column_form_decimal(&f));
+}
+END_TEST
+
 static void check_time(const char *text, const char *called)
 {
     teardown();
@@ -155,6 +183,8 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, column_form_words_for_nothing_are_no_values);
     tcase_add_test(t, column_form_numbers_are_told_apart);
+    tcase_add_test(t, column_form_commas_are_decimal_or_between_thousands);
+    tcase_add_test(t, column_form_one_comma_before_three_digits_may_be_either);
     tcase_add_test(t, column_form_times_are_found);
     tcase_add_test(t, column_form_other_numbers_are_no_times);
     tcase_add_test(t, column_form_times_that_go_back_are_counted_within_a_file);

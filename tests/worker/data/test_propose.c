@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { ROWS = 400 };
 
@@ -45,7 +46,7 @@ static int click(int i)
 }
 
 /* Writes a file of ROWS lines behind `head`, and adds it to the words of the command. */
-static void write(const char *name, const char *head, void (*row)(int i, char *line))
+static void log_write(const char *name, const char *head, void (*row)(int i, char *line))
 {
     char *text = malloc(ROWS * 160), line[128];
     size_t at = (size_t)sprintf(text, "%s", head);
@@ -111,7 +112,7 @@ static void row_plain(int i, char *line)
 
 START_TEST(propose_columns_of_a_log_of_pandas)
 {
-    write("a.csv", PLAIN, row_plain);
+    log_write("a.csv", PLAIN, row_plain);
     taken();
     check_column("0", "skip");
     check_column("click", "label");
@@ -134,7 +135,7 @@ static void row_words(int i, char *line)
 
 START_TEST(propose_words_commas_and_missing_ones)
 {
-    write("a.csv", "Result;User;Price;Empty;Tags\n", row_words);
+    log_write("a.csv", "Result;User;Price;Empty;Tags\n", row_words);
     taken();
     check_column("Result", "label");
     check_column("User", "skip"); /* the same in all rows */
@@ -157,7 +158,7 @@ static void row_floats(int i, char *line)
 
 START_TEST(propose_whole_ids_weights_and_missing_words)
 {
-    write("a.csv", "click,user,tags,ctr,site\n", row_floats);
+    log_write("a.csv", "click,user,tags,ctr,site\n", row_floats);
     taken();
     check_column("user", "category whole");
     check_column("tags", "multi weighted");
@@ -174,7 +175,7 @@ static void row_leaks(int i, char *line)
 
 START_TEST(propose_leaks_ids_and_other_labels_are_left_out)
 {
-    write("a.csv", "click,user,clicked,told,buy,id\n", row_leaks);
+    log_write("a.csv", "click,user,clicked,told,buy,id\n", row_leaks);
     taken();
     check_column("clicked", "skip");
     check_column("told", "skip");
@@ -191,7 +192,7 @@ static void row_grade(int i, char *line)
 
 START_TEST(propose_a_grade_is_parted_and_names_are_made)
 {
-    write("a.dat", "", row_grade);
+    log_write("a.dat", "", row_grade);
     ck_assert_int_eq(look("c2", 0), 0);
     check_says("header: false");
     check_says("{name: c2, type: label}");
@@ -206,7 +207,7 @@ static void row_unnamed(int i, char *line)
 
 START_TEST(propose_several_labels_are_told)
 {
-    write("a.csv", "first,user,second\n", row_unnamed);
+    log_write("a.csv", "first,user,second\n", row_unnamed);
     taken();
     ck_assert(!p.label_sure);
     ck_assert_uint_eq(p.candidates, 1);
@@ -221,7 +222,7 @@ static void row_none(int i, char *line)
 
 START_TEST(propose_no_label_is_said_with_the_columns)
 {
-    write("a.csv", "user,site\n", row_none);
+    log_write("a.csv", "user,site\n", row_none);
     ck_assert_int_eq(look(NULL, 0), SHOAL_E_NOT_FOUND);
     ck_assert_ptr_nonnull(strstr(e.text, "user, site"));
     ck_assert_ptr_nonnull(strstr(e.text, "--label NAME"));
@@ -230,7 +231,7 @@ END_TEST
 
 START_TEST(propose_a_label_that_is_not_there_is_said_with_the_columns)
 {
-    write("a.csv", PLAIN, row_plain);
+    log_write("a.csv", PLAIN, row_plain);
     ck_assert_int_eq(look("nothing", 0), SHOAL_E_NOT_FOUND);
     ck_assert_int_eq(propose_columns(&s, &p, &e), 0); /* they are shown even so */
     check_column("user", "category");
@@ -240,9 +241,9 @@ END_TEST
 
 START_TEST(propose_parts_are_told_by_names_of_files)
 {
-    write("train.csv", PLAIN, row_plain);
-    write("valid.csv", PLAIN, row_plain);
-    write("test.csv", PLAIN, row_plain);
+    log_write("train.csv", PLAIN, row_plain);
+    log_write("valid.csv", PLAIN, row_plain);
+    log_write("test.csv", PLAIN, row_plain);
     taken();
     for (uint32_t i = 0; i < GUESS_ROLES; i++)
         ck_assert_uint_eq(s.part[i].names.count, 1);
@@ -252,9 +253,9 @@ END_TEST
 
 START_TEST(propose_the_last_of_many_files_validates)
 {
-    write("day_1.csv", PLAIN, row_plain);
-    write("day_2.csv", PLAIN, row_plain);
-    write("day_3.csv", PLAIN, row_plain);
+    log_write("day_1.csv", PLAIN, row_plain);
+    log_write("day_2.csv", PLAIN, row_plain);
+    log_write("day_3.csv", PLAIN, row_plain);
     taken();
     ck_assert_uint_eq(s.part[GUESS_TRAIN].names.count, 2);
     ck_assert_ptr_nonnull(strstr(s.part[GUESS_VALID].names.item[0], "day_3"));
@@ -264,8 +265,8 @@ END_TEST
 
 START_TEST(propose_a_file_of_another_layout_is_left_out)
 {
-    write("train.csv", PLAIN, row_plain);
-    write("users.dat", "", row_grade);
+    log_write("train.csv", PLAIN, row_plain);
+    log_write("users.dat", "", row_grade);
     taken();
     ck_assert_uint_eq(s.left.count, 1);
     ck_assert_ptr_nonnull(strstr(s.left.item[0], "users.dat: another layout"));
@@ -274,7 +275,7 @@ END_TEST
 
 START_TEST(propose_a_file_named_twice_is_taken_once)
 {
-    write("a.csv", PLAIN, row_plain);
+    log_write("a.csv", PLAIN, row_plain);
     ck_assert_int_eq(config_list_add(&words, worker_path("a.csv")), 0);
     taken();
     ck_assert_uint_eq(s.part[GUESS_TRAIN].names.count, 1);
@@ -284,7 +285,7 @@ END_TEST
 
 START_TEST(propose_reading_stops_at_the_bound)
 {
-    write("a.csv", PLAIN, row_plain);
+    log_write("a.csv", PLAIN, row_plain);
     ck_assert_int_eq(look(NULL, 100), 0);
     ck_assert_uint_eq(s.part[GUESS_TRAIN].rows, 100);
     ck_assert(!s.part[GUESS_TRAIN].whole);
@@ -300,7 +301,7 @@ static void row_svm(int i, char *line)
 
 START_TEST(propose_entries_need_no_columns)
 {
-    write("a.svm", "", row_svm);
+    log_write("a.svm", "", row_svm);
     taken();
     check_says("format: libsvm");
     ck_assert_ptr_null(strstr(made, "columns:"));
@@ -314,7 +315,7 @@ static void row_quote(int i, char *line)
 
 START_TEST(propose_rows_over_several_lines_are_not_split_by_lines)
 {
-    write("a.csv", "click,text,user\n", row_quote);
+    log_write("a.csv", "click,text,user\n", row_quote);
     taken();
     ck_assert_uint_eq(s.part[GUESS_TRAIN].rows, ROWS);
     ck_assert_int_eq(p.split, PROPOSE_NONE);
@@ -324,7 +325,7 @@ END_TEST
 
 START_TEST(propose_text_fits_80_columns)
 {
-    write("a.csv", PLAIN, row_plain);
+    log_write("a.csv", PLAIN, row_plain);
     taken();
     char *text = propose_text(&s, &p);
     for (const char *line = text; *line != '\0';) {
@@ -335,6 +336,248 @@ START_TEST(propose_text_fits_80_columns)
         line += n + (line[n] != '\0');
     }
     free(text);
+}
+END_TEST
+
+static int refused(const char *label, const char *says)
+{
+    int rc = look(label, 0);
+    ck_assert_msg(rc != 0 && strstr(e.text, says) != NULL, "%d: %s, not \"%s\"", rc, e.text, says);
+    return rc;
+}
+
+static void check_silent(const char *part)
+{
+    ck_assert_msg(strstr(made, part) == NULL, "\"%s\" in\n%s", part, made);
+}
+
+/* ---- commas ---------------------------------------------------------------------------------- */
+
+static void row_thousands(int i, char *line)
+{
+    if (i % 2 == 0)
+        sprintf(line, "%d,u%d,\"%d,%03d\"", click(i), i % 50, 1 + i % 40, i);
+    else
+        sprintf(line, "%d,u%d,%d", click(i), i % 50, 600 + i % 399);
+}
+
+START_TEST(propose_commas_between_thousands_are_no_decimal_commas)
+{
+    log_write("a.csv", "click,user,price\n", row_thousands);
+    taken();
+    check_column("price", "skip");
+    check_silent("\n  decimal: comma");
+    ck_assert(!p.comma);
+    ck_assert_ptr_nonnull(strstr(p.column[2].why, "ake the commas between thousands out"));
+}
+END_TEST
+
+static void row_grams(int i, char *line)
+{
+    sprintf(line, "%d;u%d;%d,5;%d,%03d", click(i), i % 50, i % 30, 1 + i % 9, i);
+}
+
+START_TEST(propose_three_decimals_are_decimals_beside_others)
+{
+    log_write("a.csv", "click;user;price;kilos\n", row_grams);
+    taken();
+    check_column("price", "number standard");
+    check_column("kilos", "number standard");
+    check_says("decimal: comma");
+}
+END_TEST
+
+static void row_both(int i, char *line)
+{
+    sprintf(line, "%d;u%d;%d,5;%d.25", click(i), i % 50, i % 30, i % 20);
+}
+
+START_TEST(propose_points_beside_decimal_commas_are_left_out)
+{
+    log_write("a.csv", "click;user;price;ratio\n", row_both);
+    taken();
+    check_column("price", "number standard");
+    check_column("ratio", "skip");
+}
+END_TEST
+
+/* ---- labels that are numbers ----------------------------------------------------------------- */
+
+static void row_watch(int i, char *line)
+{
+    sprintf(line, "%g,u%d,i%d", (i * 37 % 101) * 0.25, i % 50, i % 31);
+}
+
+START_TEST(propose_a_label_that_is_a_number_has_the_loss_mse)
+{
+    log_write("a.csv", "watch_time,user,item\n", row_watch);
+    ck_assert_int_eq(look("watch_time", 0), 0);
+    check_says("loss: mse");
+    check_says("metric: rmse");
+    check_says("a number to predict");
+    check_silent("label_above");
+    check_silent("group:");
+    forget();
+    log_write("a.csv", "watch_time,user,item\n", row_watch);
+    refused(NULL, "numbers to predict: watch_time");
+}
+END_TEST
+
+static void row_stars(int i, char *line)
+{
+    sprintf(line, "%d,%d;u%d;i%d", i % 5, i * 7 % 10, i % 50, i % 31);
+}
+
+START_TEST(propose_a_rating_with_decimal_commas_is_a_number)
+{
+    log_write("a.csv", "rating;user;item\n", row_stars);
+    taken();
+    check_says("loss: mse");
+    check_says("decimal: comma");
+}
+END_TEST
+
+static void row_real_svm(int i, char *line)
+{
+    sprintf(line, "%g %d:1 %d:1", (i * 37 % 101) * 0.25, 1 + i % 50, 60 + i % 9);
+}
+
+START_TEST(propose_entries_with_labels_that_are_numbers)
+{
+    log_write("a.svm", "", row_real_svm);
+    taken();
+    check_says("loss: mse");
+}
+END_TEST
+
+static void row_rating(int i, char *line)
+{
+    sprintf(line, "%d,u%d,i%d", 1 + i * 7 % 5, i % 50, i % 31);
+}
+
+START_TEST(propose_a_grade_names_the_other_way)
+{
+    log_write("a.csv", "rating,user,item\n", row_rating);
+    taken();
+    check_says("label_above: ");
+    check_says("model.loss: mse");
+    check_silent(", loss: mse");
+}
+END_TEST
+
+static void row_counts(int i, char *line)
+{
+    sprintf(line, "%d,u%d,i%d", i % 3 == 0 ? i % 60 : 0, i % 50, i % 31);
+}
+
+START_TEST(propose_a_count_that_is_mostly_0_is_positive_above_0)
+{
+    log_write("a.csv", "clicks,user,item\n", row_counts);
+    taken();
+    check_says("a count");
+    check_silent(", loss: mse");
+}
+END_TEST
+
+static void row_three_words(int i, char *line)
+{
+    static const char *const word[] = {"view", "click", "buy"};
+    sprintf(line, "%s,u%d,i%d", word[i % 3], i % 50, i % 31);
+}
+
+START_TEST(propose_three_words_are_refused_with_label_positive)
+{
+    log_write("a.csv", "event,user,item\n", row_three_words);
+    refused("event", "data.label_positive");
+    ck_assert_uint_eq(p.label.column, FEATURE_NO_COLUMN);
+}
+END_TEST
+
+START_TEST(propose_json_without_a_label_has_no_job)
+{
+    log_write("a.csv", "user,site\n", row_none);
+    ck_assert_int_eq(look(NULL, 0), SHOAL_E_NOT_FOUND);
+    ck_assert_int_eq(propose_columns(&s, &p, &e), 0);
+    struct json *j = propose_json(&s, &p);
+    ck_assert_ptr_null(json_get(j, "label"));
+    ck_assert_ptr_null(json_get(j, "job"));
+    ck_assert_ptr_nonnull(json_get(j, "columns"));
+    json_free(j);
+}
+END_TEST
+
+/* ---- names that no job can have -------------------------------------------------------------- */
+
+static void row_four(int i, char *line)
+{
+    sprintf(line, "%d,%d,u%d,v%d", click(i), click(i), i % 50, i % 31);
+}
+
+START_TEST(propose_two_columns_of_one_name_are_refused)
+{
+    log_write("a.csv", "click,click,user,other\n", row_four);
+    refused(NULL, "columns 0 and 1 are both called \"click\"");
+}
+END_TEST
+
+#define LONG "a23456789b123456789c123456789d123456789e123456789f123456789g1234"
+
+START_TEST(propose_a_name_that_is_too_long_for_a_job_is_refused)
+{
+    log_write("a.csv", "click,more," LONG ",other\n", row_four);
+    refused(NULL, "64 bytes");
+}
+END_TEST
+
+/* ---- commands -------------------------------------------------------------------------------- */
+
+START_TEST(propose_a_relative_path_is_no_assignment_of_awk)
+{
+    char home[LIMIT_PATH];
+    ck_assert_ptr_nonnull(getcwd(home, sizeof home));
+    log_write("day=1.csv", PLAIN, row_plain);
+    ck_assert_int_eq(chdir(worker_path("")), 0);
+    config_list_free(&words);
+    ck_assert_int_eq(config_list_add(&words, "day=1.csv"), 0);
+    taken();
+    check_says("'./day=1.csv'");
+    ck_assert_int_eq(chdir(home), 0);
+}
+END_TEST
+
+START_TEST(propose_lines_before_the_header_are_no_header)
+{
+    log_write("a.csv", "\n\r\n" PLAIN, row_plain);
+    taken();
+    check_says("NR <= 363");
+    check_says("NR == 3 || NR > 363");
+}
+END_TEST
+
+static void row_unlabelled(int i, char *line)
+{
+    sprintf(line, "%s,u%d,i%d", i % 3 == 0 ? "" : click(i) ? "1" : "0", i % 50, i % 31);
+}
+
+START_TEST(propose_rows_without_a_label_are_told)
+{
+    log_write("a.csv", "click,user,item\n", row_unlabelled);
+    taken();
+    const char *bad = strstr(made, "max_bad: ");
+    ck_assert_ptr_nonnull(bad);
+    double share = atof(bad + 9);
+    ck_assert_msg(share > 0.34 && share < 0.4, "%g", share);
+    check_says("134 of 400 rows have no label");
+}
+END_TEST
+
+START_TEST(propose_a_record_longer_than_memory_is_refused)
+{
+    static const char record[] = "\xff\xff\xff\xff\xff\xff\xff\xff\xa6\x7b\x11\x3a" /* 2^64 - 1 */
+                                 "0123456789";
+    worker_write("a.tfrecord", record, sizeof record - 1);
+    ck_assert_int_eq(config_list_add(&words, worker_path("a.tfrecord")), 0);
+    ck_assert_int_eq(refused(NULL, "longer than 1 MiB"), SHOAL_E_DATA);
 }
 END_TEST
 
@@ -359,6 +602,22 @@ int main(void)
     tcase_add_test(t, propose_entries_need_no_columns);
     tcase_add_test(t, propose_rows_over_several_lines_are_not_split_by_lines);
     tcase_add_test(t, propose_text_fits_80_columns);
+    tcase_add_test(t, propose_commas_between_thousands_are_no_decimal_commas);
+    tcase_add_test(t, propose_three_decimals_are_decimals_beside_others);
+    tcase_add_test(t, propose_points_beside_decimal_commas_are_left_out);
+    tcase_add_test(t, propose_a_label_that_is_a_number_has_the_loss_mse);
+    tcase_add_test(t, propose_a_rating_with_decimal_commas_is_a_number);
+    tcase_add_test(t, propose_entries_with_labels_that_are_numbers);
+    tcase_add_test(t, propose_a_grade_names_the_other_way);
+    tcase_add_test(t, propose_a_count_that_is_mostly_0_is_positive_above_0);
+    tcase_add_test(t, propose_three_words_are_refused_with_label_positive);
+    tcase_add_test(t, propose_json_without_a_label_has_no_job);
+    tcase_add_test(t, propose_two_columns_of_one_name_are_refused);
+    tcase_add_test(t, propose_a_name_that_is_too_long_for_a_job_is_refused);
+    tcase_add_test(t, propose_a_relative_path_is_no_assignment_of_awk);
+    tcase_add_test(t, propose_lines_before_the_header_are_no_header);
+    tcase_add_test(t, propose_rows_without_a_label_are_told);
+    tcase_add_test(t, propose_a_record_longer_than_memory_is_refused);
     suite_add_tcase(suite, t);
     SRunner *run = srunner_create(suite);
     srunner_run_all(run, CK_ENV);
