@@ -140,8 +140,7 @@ static bool words_within(const char *list, const char *other)
     bool within = true;
     for (const char *a = list; *a != '\0'; a = word_next(a)) {
         const char *b = other;
-        while (*b != '\0' &&
-               (word_bytes(a) != word_bytes(b) || memcmp(a, b, word_bytes(a)) != 0))
+        while (*b != '\0' && (word_bytes(a) != word_bytes(b) || memcmp(a, b, word_bytes(a)) != 0))
             b = word_next(b);
         within &= *b != '\0';
     }
