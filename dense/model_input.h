@@ -50,11 +50,13 @@ struct model_input {
 };
 
 struct model_output {
-    double loss_sum;   /* weighted loss summed over examples and (weighted) tasks, without L2 */
+    /* the sum over (weighted) tasks of the mean loss of the examples that have the label, times
+     * weight_sum, without L2 */
+    double loss_sum;
     double weight_sum; /* sum of the examples' weights */
-    /* weighted by example only: the mean loss of the examples that have the label, times
-     * weight_sum */
-    double loss_task[LIMIT_TASKS];
+    /* over the examples that have the label: the sums of their losses, weighted by example only,
+     * and of their weights */
+    double loss_task[LIMIT_TASKS], weight_task[LIMIT_TASKS];
     /* 2-norms of the gradients before clipping; 0: not measured in this batch, or no gradients */
     double dense_norm, row_norm;
     /* a model at several sites (dense/layer/plan_sites.h): seconds of all its devices in this

@@ -230,10 +230,12 @@ static int result_take(struct model_run *r, struct model_output *out)
     if (rc != 0)
         return rc;
     for (uint32_t t = 0; t < m->plan.tasks && m->plan.has_loss; t++) {
-        out->loss_task[t] = r->result_host->loss[t];
+        double loss = r->result_host->loss[t];
+        out->loss_task[t] = loss;
+        out->weight_task[t] = r->weight_task[t];
         if (r->weight_task[t] > 0 && r->weight_task[t] < out->weight_sum)
-            out->loss_task[t] *= out->weight_sum / r->weight_task[t];
-        out->loss_sum += m->task_weight[t] * out->loss_task[t];
+            loss *= out->weight_sum / r->weight_task[t];
+        out->loss_sum += m->task_weight[t] * loss;
     }
     memcpy(out->load, r->result_host->load, m->plan.loads * sizeof out->load[0]);
     out->dense_norm = sqrt(r->result_host->dense_square);
@@ -295,6 +297,7 @@ static int step_begin(const struct model *m, struct model_run *r, const struct m
     out->weight_sum = weights_sum(in);
     weights_by_task(in, m->plan.tasks, out->weight_sum, r->weight_task);
     memset(out->loss_task, 0, sizeof out->loss_task);
+    memset(out->weight_task, 0, sizeof out->weight_task);
     memset(out->load, 0, m->plan.loads * sizeof out->load[0]);
     out->dense_norm = out->row_norm = out->site_time = out->site_waited = 0.0;
     out->skipped = false;

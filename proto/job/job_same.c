@@ -40,12 +40,27 @@ static void list_text(const struct string_list *l, char *out, size_t bytes)
         n += (size_t)snprintf(out + n, bytes - n, "%s%s", text_if(i > 0, ", "), l->item[i]);
 }
 
+static bool list_within(const struct string_list *a, const struct string_list *b)
+{
+    bool within = true;
+    for (size_t i = 0; i < a->count; i++) {
+        size_t k = 0;
+        while (k < b->count && strcmp(a->item[i], b->item[k]) != 0)
+            k++;
+        within &= k < b->count;
+    }
+    return within;
+}
+
+/* ordered: false: the words may stand in another order. */
 static int same_list(const char *key, const struct string_list *was, const struct string_list *is,
-                     struct err *e)
+                     bool ordered, struct err *e)
 {
     bool same = was->count == is->count;
     char a[160], b[160];
-    for (size_t i = 0; same && i < was->count; i++)
+    if (!ordered)
+        same = list_within(was, is) && list_within(is, was);
+    for (size_t i = 0; same && ordered && i < was->count; i++)
         same = strcmp(was->item[i], is->item[i]) == 0;
     list_text(was, a, sizeof a);
     list_text(is, b, sizeof b);
@@ -152,19 +167,19 @@ static int same_input(const struct job *was, const struct job *is, struct err *e
         rc = same_text("data.label", was->data.label[i], is->data.label[i], e);
     if (rc == 0)
         rc = same_list("data.label_positive", &was->data.label_positive, &is->data.label_positive,
-                       e);
+                       false, e);
     if (rc == 0)
         rc = same_list("data.label_negative", &was->data.label_negative, &is->data.label_negative,
-                       e);
+                       false, e);
     if (rc == 0)
-        rc = same_list("data.missing", &was->data.missing, &is->data.missing, e);
+        rc = same_list("data.missing", &was->data.missing, &is->data.missing, false, e);
     if (rc == 0)
         rc = same_columns(was, is, e);
     if (rc == 0)
         rc = same_number("features.fields auto", was->features.fields_auto,
                          is->features.fields_auto, e);
     if (rc == 0)
-        rc = same_list("features.fields", &was->features.fields, &is->features.fields, e);
+        rc = same_list("features.fields", &was->features.fields, &is->features.fields, true, e);
     if (rc != 0)
         return rc;
     rc = same_transform(was->features.number, is->features.number, e);
@@ -196,7 +211,7 @@ static int same_table_fields(const struct job *was, const struct job *is, struct
     for (size_t t = 0; rc == 0 && t < was->table_count; t++) {
         char key[48];
         (void)snprintf(key, sizeof key, "tables[%zu].fields", t);
-        rc = same_list(key, &was->table[t].fields, &is->table[t].fields, e);
+        rc = same_list(key, &was->table[t].fields, &is->table[t].fields, true, e);
     }
     return rc;
 }

@@ -481,9 +481,9 @@ const struct config_key keys_job[] = {
     {"fresh", CONFIG_LIST, 0, 0, NULL, .otherwise = "none",
      .values = "names, `TABLE:*`, `dense`, `all`",
      .text = "fields and tensors that begin anew although the tables of `start_from` have them: "
-             "`TABLE:*` is all fields of a table, `dense` the whole network; `data.missing` and "
-             "`data.label_positive` go on although their words differ. `all`: what the servers "
-             "hold of the job's space is dropped first, for good"},
+             "`TABLE:*` is all fields of a table, `dense` the whole network; `data.missing`, "
+             "`data.label_positive` and `model.loss` go on although they differ. `all`: what the "
+             "servers hold of the job's space is dropped first, for good"},
     {"train.backend", CONFIG_ENUM, 0, 0, "auto|cpu|cuda", .fallback = "auto",
      .text = "`auto`: a GPU where driver, device and module are there; `cuda`: refused without"},
     {"train.seed", CONFIG_INT, 0, 0, NULL, .fallback = "2026",

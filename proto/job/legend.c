@@ -166,6 +166,7 @@ int legend_parse(const char *line, size_t bytes, struct legend *out, struct err 
         rc = legend_reading_parse(json_get(j, "cells"), out, e);
     out->input = strdup(json_get_string(j, "input", ""));
     out->labels = strdup(json_get_string(j, "labels", ""));
+    out->real = (uint32_t)json_get_int(j, "real", 0) & ((1u << LIMIT_TASKS) - 1);
     text_copy(out->model, sizeof out->model, json_get_string(j, "model", ""));
     out->learnt = json_get_bool(j, "learnt", false);
     text_copy(out->place, sizeof out->place, json_get_string(j, "place", ""));
@@ -210,6 +211,8 @@ static char *line_text(const struct legend *n)
         (void)json_set(j, "cells", cells);
     (void)json_set_string(j, "input", n->input);
     (void)json_set_string(j, "labels", n->labels);
+    if (n->real != 0)
+        (void)json_set_int(j, "real", n->real);
     (void)json_set_string(j, "model", n->model);
     if (n->learnt)
         (void)json_set_bool(j, "learnt", true);
@@ -289,6 +292,7 @@ int legend_copy(const struct legend *from, struct legend *to, struct err *e)
     if (rc == 0 && legend_known(from)) {
         to->input = strdup(from->input);
         to->labels = strdup(from->labels);
+        to->real = from->real;
         memcpy(to->model, from->model, sizeof to->model);
         to->learnt = from->learnt;
         memcpy(to->place, from->place, sizeof to->place);

@@ -7,7 +7,8 @@
  *
  *   names: {"fields": {"user": [0, "emb", "category"], ...},
  *           "numbers": {"age": [0, "number"], ...}, "input": "user 8, item 8, age",
- *           "labels": "click", "model": "deepfm", "learnt": true, "place": "0", "columns": 4,
+ *           "labels": "seconds", "real": 1, "model": "deepfm", "learnt": true, "place": "0",
+ *           "columns": 4,
  *           "figures": {"age": "standard 38.2 12.1"},
  *           "cells": {"missing": "\"NA\"", "whole": "\"user\""},
  *           "tensors": {"hidden.0.weight": [3, "32x17 input"], ...}, "statistics": {...}}
@@ -77,6 +78,9 @@ struct legend {
     char *reading[LEGEND_READINGS];
     char *input; /* owned: the columns that the network reads, in order; NULL: they are not known */
     char *labels; /* owned */
+    /* bit i: label i is a number (model.loss), as job_real_labels; 0 also from an older release,
+     * whose labels were 0 or 1 */
+    uint32_t real;
     /* the kind of the model, for two kinds may have the same tensors; "": from an older release */
     char model[LIMIT_NAME];
     /* the network had learnt before the present job (start_from): it needs no warm-up */
@@ -113,8 +117,8 @@ int legend_reading_add(struct legend *n, enum legend_reading which, const char *
                        struct err *e);
 /* True when the reading is known and has the word. */
 bool legend_reading_has(const struct legend *n, enum legend_reading which, const char *word);
-/* True for a job's key that `fresh` may name, so that the job goes on with the rows although its
- * words differ: "data.missing" or "data.label_positive". */
+/* True for a job's key that `fresh` may name, so that the job goes on with the rows although it
+ * differs: "data.missing", "data.label_positive" or "model.loss". */
 bool legend_is_reading(const char *word);
 
 /* Finds the line in a job's text, without its end: *at, *bytes. Returns false when there is

@@ -29,8 +29,10 @@ int legend_reading_parse(const struct json *j, struct legend *out, struct err *e
 /* How a field's `whole` differs, in words; NULL: it does not, or one of them is not known. */
 const char *legend_whole_differs(const struct legend *was, const struct legend *is,
                                  const char *name);
-/* The job's key whose words differ; NULL: they do not, or one of them is not known. */
+/* The job's key whose words differ in any order; NULL: they do not, or one of them is not known. */
 const char *legend_words_differ(const struct legend *was, const struct legend *is,
                                 enum legend_reading which);
+
+#define LEGEND_LOSS "model.loss" /* the job's key that makes a label a number */
 
 #endif

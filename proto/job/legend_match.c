@@ -6,6 +6,7 @@
 #include "proto/job/legend_inner.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 #include "proto/base/text.h"
 
 #include <stdio.h>
@@ -223,6 +224,37 @@ static void words_differ(struct match *m)
     }
 }
 
+/* Legends have the names of labels with ", " between them. */
+static uint32_t labels_of(const struct legend *n)
+{
+    uint32_t labels = n->labels[0] != '\0';
+    for (const char *at = n->labels; (at = strstr(at, ", ")) != NULL; at += 2)
+        labels++;
+    return MIN(labels, LIMIT_TASKS);
+}
+
+/* Rows and network of a label of 0 and 1 add up to the logarithm of odds, those of a number to the
+ * number itself. mse and huber predict the same number. Labels are compared by their places. */
+static void loss_differs(struct match *m)
+{
+    static const struct legend_name key = {.name = LEGEND_LOSS};
+    uint32_t both = MIN(labels_of(m->was), labels_of(m->is)), label = 0;
+    uint32_t other = (m->was->real ^ m->is->real) & ((1u << both) - 1);
+    bool on = m->same || rows_go_on(m) || !is_fresh(m, LEGEND_TENSORS, "dense", NULL);
+    bool agreed = !m->same && is_fresh(m, LEGEND_LISTS, key.name, NULL);
+    char how[128];
+    if (other == 0 || !on || agreed)
+        return;
+    while ((other >> label & 1) == 0)
+        label++;
+    bool number = (m->is->real >> label & 1) != 0;
+    (void)snprintf(how, sizeof how, "makes label %u %s, it was %s%s", label + 1,
+                   number ? "a number" : "0 or 1", number ? "0 or 1" : "a number",
+                   text_if(!m->same, ": fresh with this key goes on with the rows and the network "
+                                     "as they are"));
+    differ(m, LEGEND_LISTS, &key, how, "");
+}
+
 static void left_over(struct match *m, enum legend_list list, const struct legend_name *was)
 {
     if (was->here && (m->same || (network(list) && !is_fresh(m, list, was->name, was))))
@@ -380,6 +412,8 @@ int legend_match(const struct legend *was, struct legend *is, char *const *fresh
         input_differs(&m);
     if (known && rc == 0)
         words_differ(&m);
+    if (known && rc == 0)
+        loss_differs(&m);
     for (uint32_t l = 0; known && rc == 0 && l < LEGEND_LISTS; l++) {
         enum legend_list list = (enum legend_list)l;
         if (other && network(list))

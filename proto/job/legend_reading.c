@@ -101,7 +101,7 @@ bool legend_is_reading(const char *word)
     for (uint32_t r = 0; r < LEGEND_READINGS; r++)
         if (job_key[r] != NULL && strcmp(job_key[r], word) == 0)
             return true;
-    return false;
+    return strcmp(word, LEGEND_LOSS) == 0;
 }
 
 bool legend_reading_has(const struct legend *n, enum legend_reading which, const char *word)
@@ -121,11 +121,38 @@ const char *legend_whole_differs(const struct legend *was, const struct legend *
     return whole ? "has whole: true, it had not" : "has no whole: true, it had";
 }
 
+/* The length of the first quoted word of a list. */
+static size_t word_bytes(const char *list)
+{
+    const char *end = strstr(list, "\", \"");
+    return end != NULL ? (size_t)(end - list) + 1 : strlen(list);
+}
+
+static const char *word_next(const char *word)
+{
+    word += word_bytes(word);
+    return word + strspn(word, ", ");
+}
+
+/* True when the other list has all words of the list, in any order. */
+static bool words_within(const char *list, const char *other)
+{
+    bool within = true;
+    for (const char *a = list; *a != '\0'; a = word_next(a)) {
+        const char *b = other;
+        while (*b != '\0' && (word_bytes(a) != word_bytes(b) || memcmp(a, b, word_bytes(a)) != 0))
+            b = word_next(b);
+        within &= *b != '\0';
+    }
+    return within;
+}
+
 const char *legend_words_differ(const struct legend *was, const struct legend *is,
                                 enum legend_reading which)
 {
     if (!legend_reading_known(was) || !legend_reading_known(is) ||
-        strcmp(was->reading[which], is->reading[which]) == 0)
+        (words_within(was->reading[which], is->reading[which]) &&
+         words_within(is->reading[which], was->reading[which])))
         return NULL;
     return job_key[which];
 }

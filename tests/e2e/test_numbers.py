@@ -170,6 +170,18 @@ def figures_are_of_the_rows_that_have_the_label(space):
     assert abs(figures_of([line[1] for line in whole], score)["rmse"] - of[1]["rmse"]) < 0.05
 
 
+def a_rare_label_has_a_loss_of_its_own(space):
+    """Two rows of 100 have the label, so many batches have none: the report's loss is of the rows that have it, as the figures of the very same scores say."""
+    rows = watch_log(space / "log.csv", 12000, 3)
+    text = "".join(f"{click if i % 50 == 0 else ''},{minutes},{','.join(rest)}\n" for i, (click, minutes, *rest) in enumerate(rows))
+    (space / "log.csv").write_text("click,minutes,user,item,city\n" + text, encoding="utf-8")
+    report = run_job(job_file(space / "job.yaml", space / "log.csv", **{**TASKS, "train.batch": 20, "train.task_batches": 50, "train.epochs": 1}), space / "run")
+    told, seen = [t["train_loss"] for t in report["epochs"][0]["tasks"]], report["train"]["tasks"]
+    assert seen[0]["examples"] == 240 and abs(told[0] / seen[0]["logloss"] - 1) < 0.05, (told, seen)
+    assert abs(told[1] / seen[1]["rmse"] ** 2 - 1) < 1e-3, (told, seen)
+    assert abs(report["epochs"][0]["train_loss"] / (sum(told) / 2) - 1) < 1e-6, report["epochs"]
+
+
 def a_log_gives_the_same_tables_whatever_its_form(space):
     """Text, kept rows, an event file, and any number of servers and workers: the same bits under bsp, and the same figures."""
     watch_log(space / "log.csv", 6000, 1, 0.4)
@@ -256,5 +268,5 @@ def what_has_no_meaning_is_refused(space):
 
 if __name__ == "__main__":
     main([a_number_is_predicted_as_well_as_its_model, steps_are_those_of_the_formula, a_missing_label_weighs_nothing, figures_are_of_the_rows_that_have_the_label,
-          a_log_gives_the_same_tables_whatever_its_form, a_job_goes_on_where_it_was_broken_off, a_replay_tells_the_error_of_each_day,
+          a_rare_label_has_a_loss_of_its_own, a_log_gives_the_same_tables_whatever_its_form, a_job_goes_on_where_it_was_broken_off, a_replay_tells_the_error_of_each_day,
           a_sweep_goes_by_the_error, what_has_no_meaning_is_refused])

@@ -534,6 +534,67 @@ START_TEST(legend_of_cells_that_are_not_known_are_taken)
 }
 END_TEST
 
+/* The order of the words means nothing. */
+START_TEST(legend_of_cells_have_words_in_any_order)
+{
+    struct err e = {0};
+    struct legend was = read_by("NULL", "yes", NULL), is = read_by("NA", "ja", NULL);
+    ck_assert_int_eq(legend_reading_add(&was, LEGEND_MISSING, "NA", &e), 0);
+    ck_assert_int_eq(legend_reading_add(&was, LEGEND_POSITIVE, "ja", &e), 0);
+    was = numbered(was);
+    ck_assert_int_eq(legend_reading_add(&is, LEGEND_MISSING, "NULL", &e), 0);
+    ck_assert_int_eq(legend_reading_add(&is, LEGEND_POSITIVE, "yes", &e), 0);
+    check_reading(&was, is, NULL, false, NULL);
+    check_reading(&was, read_by("NULL", "yes", NULL), "data.label_positive", false,
+                  "data.missing is [\"NULL\"], it was [\"NULL\", \"NA\"]");
+    is = read_by("NA", "ja", NULL);
+    ck_assert_int_eq(legend_reading_add(&is, LEGEND_MISSING, "NUL", &e), 0);
+    check_reading(&was, is, "data.label_positive", false, "data.missing is");
+    legend_free(&was);
+}
+END_TEST
+
+static struct legend losing(const char *labels, uint32_t real)
+{
+    struct legend n = made(LIST("user", "item"), LIST("w:3x4 input"), "user 8, item 8");
+    free(n.labels);
+    n.labels = strdup(labels);
+    n.real = real;
+    return n;
+}
+
+/* A number is no logit: rows and network of the one are none of the other. Tables without such a
+ * record have labels of 0 and 1. */
+START_TEST(legend_of_labels_that_became_numbers_are_refused)
+{
+    struct legend clicks = numbered(losing("click", 0)), number = numbered(losing("click", 1)),
+                  both = numbered(losing("click, seconds", 2)), again;
+    check_reading(&clicks, losing("click", 1), NULL, false,
+                  "model.loss makes label 1 a number, it was 0 or 1: fresh with this key goes on");
+    check_reading(&clicks, losing("click", 1), NULL, false, "add to fresh: [model.loss]");
+    check_reading(&clicks, losing("click", 1), "model.loss", false, NULL);
+    check_reading(&clicks, losing("click", 1), NULL, true, "model.loss makes label 1 a number");
+    check_reading(&clicks, losing("click", 1), "emb:*", false, "model.loss");
+    check_reading(&clicks, losing("click", 1), "dense", false, "model.loss");
+    check_reading(&number, losing("seconds", 0), NULL, false,
+                  "model.loss makes label 1 0 or 1, it was a number");
+    check_reading(&number, losing("seconds", 1), NULL, false, NULL);
+    check_reading(&clicks, losing("click, seconds", 2), NULL, false, NULL); /* it is new */
+    check_reading(&both, losing("click, seconds", 0), NULL, false, "makes label 2 0 or 1");
+    struct err e = {0};
+    char *text;
+    size_t bytes;
+    ck_assert_int_eq(legend_put("", 0, &both, &text, &bytes, &e), 0);
+    ck_assert_msg(legend_parse(text, bytes - 1, &again, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(again.real, 2);
+    free(text);
+    legend_free(&again);
+    legend_free(&clicks);
+    legend_free(&number);
+    legend_free(&both);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("legend");
@@ -557,6 +618,8 @@ int main(void)
     tcase_add_test(cases, legend_of_other_figures_are_refused);
     tcase_add_test(cases, legend_of_cells_that_mean_something_else_are_refused);
     tcase_add_test(cases, legend_of_cells_that_are_not_known_are_taken);
+    tcase_add_test(cases, legend_of_cells_have_words_in_any_order);
+    tcase_add_test(cases, legend_of_labels_that_became_numbers_are_refused);
     suite_add_tcase(suite, cases);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -394,7 +394,10 @@ static void check_losses(struct check *k, bool train)
     double_run(&p, loss, scores);
     check_value(k, "weight_sum", 0, 0, c->out.weight_sum, weights);
     for (size_t t = 0; t < tasks; t++) {
-        check_value(k, "loss of task", t, 0, c->out.loss_task[t] / (double)n, loss[t] / (double)n);
+        double there = task_weight_sum(c, (uint32_t)t), part = weights > 0 ? there / weights : 1;
+        check_value(k, "weight of task", t, 0, c->out.weight_task[t], there);
+        check_value(k, "loss of task", t, 0, c->out.loss_task[t] / (double)n,
+                    part * loss[t] / (double)n);
         sum += task_weight(c, (uint32_t)t) * loss[t];
     }
     check_value(k, "loss_sum", 0, 0, c->out.loss_sum / (double)n, sum / (double)n);

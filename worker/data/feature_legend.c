@@ -127,6 +127,7 @@ int feature_legend(const struct features *f, const struct job *job, struct legen
     if (rc == 0)
         rc = figures_put(f, out, e);
     place_text(f, job, out->place);
+    out->real = job_real_labels(job);
     out->columns = out->place[0] != 0 ? f->columns : 0;
     if (rc == 0)
         rc = input_text(f, job, out, e);

@@ -83,7 +83,7 @@ struct lane_result {
     uint32_t first_time, last_time;               /* range over the batches */
     /* sums over the examples, as model_output has them */
     double loss_sum, weight_sum;
-    double loss_task[LIMIT_TASKS]; /* loss_sum of each label */
+    double loss_task[LIMIT_TASKS], weight_task[LIMIT_TASKS]; /* of the examples with the label */
     /* batches computed with examples; skipped: those whose gradient overflowed */
     uint64_t batches, skipped;
     uint64_t measured; /* batches whose gradients were measured; the model measures only some */

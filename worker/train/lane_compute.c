@@ -121,8 +121,10 @@ static void result_add(struct lane *l, const struct lane_batch *b)
     r->examples += b->rows->batch.examples;
     r->loss_sum += o->loss_sum;
     r->weight_sum += o->weight_sum;
-    for (uint32_t t = 0; t < LIMIT_TASKS; t++)
+    for (uint32_t t = 0; t < LIMIT_TASKS; t++) {
         r->loss_task[t] += o->loss_task[t];
+        r->weight_task[t] += o->weight_task[t];
+    }
     r->experts = model_loads(l->base->model);
     for (uint32_t i = 0; i < r->experts; i++)
         r->load[i] += o->load[i];

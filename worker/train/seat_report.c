@@ -110,7 +110,6 @@ static struct msg *task_message(const struct seat *s)
     w.u.TASK_DONE.clamped = result->clamped;
     w.u.TASK_DONE.first_time = result->first_time;
     w.u.TASK_DONE.last_time = result->last_time;
-    w.u.TASK_DONE.loss_sum = result->loss_sum;
     w.u.TASK_DONE.weight_sum = result->weight_sum;
     w.u.TASK_DONE.batches = result->batches;
     w.u.TASK_DONE.skipped = result->skipped;
@@ -125,8 +124,7 @@ static struct msg *task_message(const struct seat *s)
     snprintf(w.u.TASK_DONE.refused_where, sizeof w.u.TASK_DONE.refused_where, "%s",
              result->refused_where);
     size_t bytes = 0;
-    void *figures = task_figures(result, (uint32_t)s->host->base.job->evaluate.by.count,
-                                 &w.u.TASK_DONE, &bytes);
+    void *figures = task_figures(result, s->host->base.job, &w.u.TASK_DONE, &bytes);
     struct msg *m = NULL;
     if (figures != NULL)
         m = wire_encode(&w);

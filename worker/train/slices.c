@@ -145,14 +145,17 @@ static void figures_add(struct slices *s)
     out->loss_sum = out->weight_sum = out->dense_norm = out->row_norm = 0.0;
     out->site_time = out->site_waited = 0.0;
     memset(out->loss_task, 0, sizeof out->loss_task);
+    memset(out->weight_task, 0, sizeof out->weight_task);
     memset(out->load, 0, sizeof out->load);
     out->skipped = false;
     for (uint32_t i = 0; i < s->count; i++) {
         const struct model_output *from = &s->slice[i].out;
         out->loss_sum += from->loss_sum;
         out->weight_sum += from->weight_sum;
-        for (uint32_t t = 0; t < LIMIT_TASKS; t++)
+        for (uint32_t t = 0; t < LIMIT_TASKS; t++) {
             out->loss_task[t] += from->loss_task[t];
+            out->weight_task[t] += from->weight_task[t];
+        }
         for (uint32_t e = 0; e < model_loads(s->options.model); e++)
             out->load[e] += from->load[e];
         out->skipped = out->skipped || from->skipped;

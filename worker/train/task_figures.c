@@ -24,9 +24,30 @@ static char *append(char *at, const void *from, size_t bytes)
     return at + bytes;
 }
 
-void *task_figures(const struct lane_result *result, uint32_t by_count, struct wire_TASK_DONE *w,
-                   size_t *bytes)
+/* A batch without any row that has the label says nothing about its loss, so a mean is taken over
+ * the rows of the task, not over its batches. */
+static void losses_put(const struct lane_result *result, const struct job *job,
+                       struct wire_TASK_DONE *w, double told[LIMIT_TASKS])
 {
+    bool whole = true;
+    double sum = 0;
+    for (uint32_t t = 0; t < w->tasks; t++) {
+        double there = result->weight_task[t];
+        told[t] = result->loss_task[t];
+        if (there > 0 && there < result->weight_sum) {
+            told[t] *= result->weight_sum / there;
+            whole = false;
+        }
+        sum += (w->tasks > 1 ? job->model.task_weight[t] : 1) * told[t];
+    }
+    w->loss_sum = whole ? result->loss_sum : sum;
+}
+
+void *task_figures(const struct lane_result *result, const struct job *job,
+                   struct wire_TASK_DONE *w, size_t *bytes)
+{
+    uint32_t by_count = (uint32_t)job->evaluate.by.count;
+    double loss_task[LIMIT_TASKS];
     struct room *r = malloc(sizeof *r);
     if (r == NULL)
         return NULL;
@@ -36,6 +57,7 @@ void *task_figures(const struct lane_result *result, uint32_t by_count, struct w
                                   .more = r->more,
                                   .entry = r->value_entry};
     SHOAL_ASSERT(w->tasks >= 1 && w->tasks <= LIMIT_TASKS && by_count <= LIMIT_BY);
+    losses_put(result, job, w, loss_task);
     w->cells = metric_tally_put(result->tally, w->tasks, r->sums, r->entry);
     for (uint32_t f = 0; f < by_count; f++)
         w->more |= metric_by_put(&result->by[f], &part);
@@ -45,7 +67,7 @@ void *task_figures(const struct lane_result *result, uint32_t by_count, struct w
     const struct {
         const void *from;
         size_t bytes;
-    } of[] = {{result->loss_task, w->tasks * sizeof result->loss_task[0]},
+    } of[] = {{loss_task, w->tasks * sizeof loss_task[0]},
               {r->sums, w->tasks * sizeof r->sums[0]},
               {r->entry, w->cells * sizeof r->entry[0]},
               {r->head, part.fields * sizeof r->head[0]},

@@ -626,7 +626,13 @@ START_TEST(feature_names_by_place_tell_where_the_label_is)
     ck_assert_int_eq(feature_legend(&f, &job, &n, &e), 0);
     ck_assert_str_eq(n.place, ""); /* they have names */
     ck_assert_str_eq(n.name[LEGEND_NUMBERS][0].what, "number log1p");
+    ck_assert_uint_eq(n.real, 0);
     legend_free(&n);
+    job.model.loss[0] = LOSS_MSE;
+    ck_assert_int_eq(feature_legend(&f, &job, &n, &e), 0);
+    ck_assert_uint_eq(n.real, 1);
+    legend_free(&n);
+    job.model.loss[0] = LOSS_LOGLOSS;
     job.table = NULL;
     job.table_count = 0;
 }

@@ -428,6 +428,7 @@ static void much(struct lane_result *r)
     r->measured = 106;
     r->refused = 107;
     r->loss_sum = 1.5;
+    r->weight_task[0] = 2.5;
     r->weight_sum = 2.5;
     r->dense_norm = 3.5;
     r->row_norm = 4.5;
@@ -452,6 +453,29 @@ START_TEST(seat_reports_all_that_its_lane_found)
     ck_assert(q->row_norm_sum == 4.5 && q->lr_scale == 5.5f && q->experts == 8);
     ck_assert_str_eq(q->bad_where, "line 7");
     ck_assert_str_eq(q->refused_where, "row 8");
+}
+END_TEST
+
+/* A label that some rows lack: 4 of 100 have it, with a loss of 0.5. Batches without any are not
+ * losses of 0. */
+static void rare(struct lane_result *r)
+{
+    r->examples = 100;
+    r->loss_sum = 3;
+    r->weight_sum = 100;
+    r->loss_task[0] = 2;
+    r->weight_task[0] = 4;
+}
+
+START_TEST(seat_reports_the_mean_loss_of_the_rows_that_have_the_label)
+{
+    next[0] = task_of_lane();
+    found = rare;
+    seat_ask(seat);
+    script_run_ms(100);
+    const struct script_seen *seen = script_seen(WIRE_TYPE_TASK_DONE, 0);
+    ck_assert_double_eq(seen->w.u.TASK_DONE.loss_sum, 50);
+    ck_assert_double_eq(seen->w.u.TASK_DONE.weight_sum, 100);
 }
 END_TEST
 
@@ -573,6 +597,7 @@ int main(void)
     tcase_add_loop_test(c, seat_whose_pushes_are_refused_does_as_the_status_says, 0, 4);
     tcase_add_loop_test(c, seat_whose_device_fails_ends_the_worker_alone, 0, 2);
     tcase_add_test(c, seat_reports_all_that_its_lane_found);
+    tcase_add_test(c, seat_reports_the_mean_loss_of_the_rows_that_have_the_label);
     tcase_add_test(c, seat_reports_the_bad_lines_of_an_evaluation);
     tcase_add_loop_test(c, seat_whose_report_is_refused_does_as_the_status_says, 0, 5);
     tcase_add_loop_test(c, seat_after_an_evaluation_is_as_it_was, 0, 2);
