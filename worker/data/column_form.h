@@ -33,7 +33,7 @@ struct column_form {
     /* Numbers with commas, each counted once: a decimal comma ("1,5"), commas between thousands
      * ("1,234,567", "1,234.5"), and one comma that may be either ("1,234"). */
     uint64_t commas, thousands, either;
-    double sum; /* of the numbers */
+    double sum; /* sum of the numbers */
     struct form_value few[FORM_FEW];
     uint32_t few_count; /* FORM_FEW + 1: there are more */
     char separator;     /* separator of a list: that of the first cell that has one; '\0': none */
