@@ -99,10 +99,10 @@ bool coord_cluster_lost(const struct coord_fleet *f, uint32_t shard);
  * places are not known are lost with any shard. */
 bool coord_cluster_lost_of(const struct coord_fleet *f, uint32_t shard,
                            const struct table_set *tables);
-/* Checks that the rows of these tables in memory are all there, or none are; a shard without tablets
- * of them has none. EXISTS: some servers have lost their rows and others have not; the error names
- * one of each. NOINPUT: a job begins with these tables (`begins`), and all servers have lost
- * them. */
+/* Checks that the rows of these tables in memory are all there, or none are; a shard without
+ * tablets of them has none. EXISTS: some servers have lost their rows and others have not; the
+ * error names one of each. NOINPUT: a job begins with these tables (`begins`), and all servers have
+ * lost them. */
 int coord_cluster_made_check(const struct coord_fleet *f, const struct table_set *tables,
                              bool begins, struct err *e);
 /* {"id", "shards", "map_epoch", "tablets", "come": [{"name", "index"}], the shards that wait until

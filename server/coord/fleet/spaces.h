@@ -162,8 +162,8 @@ bool coord_space_forget(struct coord_fleet *f, struct coord_space *s);
  * and has yet to go back or to end, whose process must be known as the one without rows until
  * then. */
 bool coord_spaces_lost(struct coord_fleet *f, uint32_t shard);
-/* A server's rows are gone for good: marks all spaces with tables but this one (NULL: all), one that
- * is half dropped too. how: a sentence without its end. False: the store failed. */
+/* A server's rows are gone for good: marks all spaces with tables but this one (NULL: all), one
+ * that is half dropped too. how: a sentence without its end. False: the store failed. */
 bool coord_spaces_mark(struct coord_fleet *f, const struct coord_space *but, const char *how);
 /* True when a space has rows that could be lost: its tables are there, and its job, if one runs,
  * does not bring others. */

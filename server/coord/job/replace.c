@@ -61,8 +61,8 @@ static int others_check(struct coord *c, const struct coord_job *j, struct err *
     return 0;
 }
 
-/* True when no job goes on from the checkpoint, and it has not the rows of all spaces, or the newest
- * job j has none: each space begins anew with its own. */
+/* True when no job goes on from the checkpoint, and it has not the rows of all spaces, or the
+ * newest job j has none: each space begins anew with its own. */
 static bool is_bare(const struct coord *c, const struct coord_job *j)
 {
     const struct coord_fleet *f = &c->fleet;

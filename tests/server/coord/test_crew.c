@@ -184,8 +184,8 @@ START_TEST(a_job_that_was_patient_keeps_workers_back)
 END_TEST
 
 /* The workers of a job without an end do not become free: none are kept back for a job that would
- * need them. _i 1: the job ends by max_minutes; _i 2: by data.kafka.until; _i 3: it can spare two of
- * the three. */
+ * need them. _i 1: the job ends by max_minutes; _i 2: by data.kafka.until; _i 3: it can spare two
+ * of the three. */
 START_TEST(a_job_is_not_patient_for_workers_of_one_without_an_end)
 {
     struct coord_job *big = submit("big", "ssp", 8, 4);
