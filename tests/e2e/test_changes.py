@@ -22,7 +22,7 @@ CELLS = {
     "value type": ({"tables[0].values": "bf16"}, GOES, GOES, None, "exists here as emb with another schema"),
     "missing words": ({"data.missing": ["NA"]}, "data.missing is NA", 'data.missing is ["NA"], it was []', ["data.missing"], "data.missing is"),
     "label words": ({"data.label_positive": ["1"]}, "data.label_positive is 1", 'data.label_positive is ["1"], it was []', ["data.label_positive"], GOES),  # a job that only reads
-    "loss": ({"model.loss": "mse"}, "train.early_stop.metric is rmse", "model.loss makes label 1 a number", ["model.loss"], "model.loss makes label 1 a number"),
+    "loss": ({"model.loss": "mse"}, "model.loss is mse", "model.loss makes label 1 a number", ["model.loss"], "model.loss makes label 1 a number"),
     "whole": ({"data.columns": [{"name": "age", "type": "number"}, {"name": "user", "whole": True}]}, "data.columns, number 1", "field user has whole: true, it had not",
               ["user"], "field user has whole: true"),
     "rate": ({"tables[0].optimizer.lr": 0.01, "dense_optimizer.lr": 0.002}, GOES, GOES, None, GOES),
