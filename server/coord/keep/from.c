@@ -308,6 +308,9 @@ static int job_compare(const struct coord_options *o, struct coord_from *f, cons
     if (rc != 0)
         return rc;
     rc = kept_check(&was, &f->saved.at, e);
+    /* the metric that ended a job follows from its loss, so the loss is named first */
+    if (rc == 0 && !f->start)
+        rc = job_same_losses(&was, spec, e);
     if (rc == 0 && !f->start)
         rc = spec_compare(&was, spec, &f->saved, e);
     /* names identify tensors and fields; a job that resumes needs all of them, and older ones have
