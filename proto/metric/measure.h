@@ -79,8 +79,8 @@ int measure_finish(struct measure *m, struct err *e);
  *      "by": {FIELD: [{"key": "0x...", "examples", "missed"?, "logloss", "predicted", "label",
  *      "calibration", "auc", "auc_error", "auc_examples"?}...,
  *                     {"key": "other", "values", "examples", ...}]}}
- * Of a label that is a number, in place of auc to ece: "rmse", "mae", "r2", "calibration", and no
- * "positives" and "buckets"; in "by": "rmse" in place of logloss, and no auc.
+ * A label that is a number has "rmse", "mae", "r2" and "calibration" in place of auc to ece, and no
+ * "positives" and "buckets"; its values in "by" have "rmse" in place of logloss, and no auc.
  * With several labels, the means over them (metric_mean) come first, without the counts of
  * positives and groups, and then all of the above for each label in
  *     "tasks": [{"label", ...}...].

@@ -21,7 +21,7 @@
  *                al., "Optimized Cost per Click in Taobao Display Advertising", KDD 2017; weighted
  *                by impressions as in Zhou et al., "Deep Interest Network", KDD 2018)
  *
- * Of a label that is a number (model.loss: mse or huber), y and p are numbers:
+ * A label that is a number (model.loss: mse or huber) has these figures; y and p are numbers:
  *
  *   rmse         root of the mean of (p - y)^2; its square is the mean squared error
  *   mae          mean of |p - y|

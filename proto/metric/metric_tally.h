@@ -6,7 +6,7 @@
  * auc_error. Each example adds whole multiples of 2^-28 to the sums of the loss and of p. Sizes:
  * 32 KiB here, 24 bytes for each non-empty cell when sent. Pure functions.
  *
- * Of a label that is a number the cells hold sums instead: cell 0 has the examples, and each sum of
+ * The cells of a label that is a number hold sums instead: cell 0 has the examples, and each sum of
  * struct metric_real has METRIC_TALLY_LIMBS cells, the digits of a number in base 2^24 with the
  * last one in units of 2^-96. Digits are summed without a carry, so these sums are whole numbers,
  * too, and exact for up to 2^40 examples. A larger number than 2^96 counts as that. */

@@ -9,7 +9,8 @@ struct coord;
 struct msg;
 struct wire;
 
-/* Runs the handler of a request, audits it and answers. who: the sender; it may have left. */
+/* Calls the handler of a request, writes the audit line and sends the answer. who: the sender,
+ * which may have left by now. */
 void coord_dispatch(struct coord *c, peer_t from, const struct env_who *who, const struct wire *w,
                     const struct msg *m);
 /* Refuses a request with this status. */

@@ -16,8 +16,8 @@ struct file_fault {
 
 /* Replaces the system's calls, and counts from 0; NULL restores them. */
 void file_fault_set(const struct file_fault *f);
-/* What file_room answers from now on, for any path; it counts as no call. NULL: what the system
- * answers. */
+/* Sets the answer of file_room for any path from now on; such a call is not counted. NULL: the
+ * system answers. */
 void file_fault_room(const struct file_room *room);
 /* Returns the calls since then. */
 uint64_t file_fault_calls(void);

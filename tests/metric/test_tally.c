@@ -126,7 +126,7 @@ START_TEST(tally_takes_only_what_can_be)
 }
 END_TEST
 
-/* Of each three examples one has no first label, and one no second one. */
+/* One example of three has no first label, and another one no second label. */
 START_TEST(tally_counts_the_examples_of_each_label)
 {
     static struct metric_tally got[2];

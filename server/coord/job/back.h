@@ -54,8 +54,8 @@ struct coord_job;
  * it begins with. A job that is being set up with none, or with those of a checkpoint in a new
  * space, needs none. */
 bool coord_back_needs(const struct coord_job *j);
-/* True when the shard has lost rows that the job needs, whoever noticed it, this coordinator or one
- * before. */
+/* True when the shard has lost rows that the job needs, also when a coordinator before this one
+ * noticed the loss. */
 bool coord_back_rows_lost(const struct coord_job *j, uint32_t shard);
 /* The shard has lost such rows: the next step sends the job back, or ends it. */
 void coord_back_lost(struct coord_job *j, uint32_t shard);

@@ -94,7 +94,7 @@ static void check_number(double square, double label, double label_square, const
     check(m, profile, says);
 }
 
-/* Of a number: errors above the label's variance. */
+/* The label is a number, and the errors are above its variance. */
 START_TEST(figures_of_a_number)
 {
     check_number(200, 0, 100,

@@ -142,7 +142,7 @@ START_TEST(gauges_of_a_job_are_bounded_and_true)
 }
 END_TEST
 
-/* Of labels that are numbers, the error in place of AUC and logloss. */
+/* Labels that are numbers tell their error in place of AUC and logloss. */
 START_TEST(gauges_of_numbers)
 {
     struct metric_tally *const *window = r.f.coord->slot[0].windows->window;

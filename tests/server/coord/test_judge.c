@@ -183,7 +183,7 @@ static bool judge_error(double error)
     return coord_judge_keeps(&c.slot[0]);
 }
 
-/* Of numbers less is better, by rmse and by mae. */
+/* A smaller rmse or mae is the better one. */
 START_TEST(judge_goes_by_the_error_of_numbers)
 {
     judging(_i == 0 ? METRIC_RMSE : METRIC_MAE, 100);
