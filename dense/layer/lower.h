@@ -49,14 +49,29 @@ uint32_t lower_first(struct lower *w, uint32_t field);
 
 /* ---- layers (layer_ops.lower) ---- */
 
-typedef void lower_function(const struct layer *l, struct lower *w);
-lower_function lower_pool, lower_fc, lower_head, lower_act_layer, lower_batch_norm,
-    lower_layer_norm;
-lower_function lower_fm, lower_products, lower_cross, lower_cin_turn, lower_cin, lower_cin_pool,
-    lower_bilinear;
-lower_function lower_project, lower_attend, lower_context, lower_gate, lower_sequence;
-lower_function lower_mix;
+void lower_pool(const struct layer *l, struct lower *w);
+void lower_fc(const struct layer *l, struct lower *w);
+void lower_head(const struct layer *l, struct lower *w);
+void lower_act_layer(const struct layer *l, struct lower *w);
+void lower_batch_norm(const struct layer *l, struct lower *w);
+void lower_layer_norm(const struct layer *l, struct lower *w);
+
+void lower_fm(const struct layer *l, struct lower *w);
+void lower_products(const struct layer *l, struct lower *w);
+void lower_cross(const struct layer *l, struct lower *w);
+void lower_cin_turn(const struct layer *l, struct lower *w);
+void lower_cin(const struct layer *l, struct lower *w);
+void lower_cin_pool(const struct layer *l, struct lower *w);
+void lower_bilinear(const struct layer *l, struct lower *w);
+
+void lower_project(const struct layer *l, struct lower *w);
+void lower_attend(const struct layer *l, struct lower *w);
+void lower_context(const struct layer *l, struct lower *w);
+void lower_gate(const struct layer *l, struct lower *w);
+void lower_sequence(const struct layer *l, struct lower *w);
+
+void lower_mix(const struct layer *l, struct lower *w);
 /* No operator: another layer's stand for this one's. */
-lower_function lower_nothing;
+void lower_nothing(const struct layer *l, struct lower *w);
 
 #endif

@@ -2,7 +2,6 @@
 #include "server/coord/fleet/replace.h"
 
 #include "proto/base/assert.h"
-#include "proto/base/minmax.h"
 #include "proto/base/text.h"
 #include "server/coord/fleet/fleet.h"
 
@@ -93,22 +92,6 @@ bool coord_replace_put(struct coord_fleet *f, const char *server, const char *fr
         return false;
     f->replace = order;
     return true;
-}
-
-/* An order notes the next run beside each number that it makes vacant (member.h), so the newest
- * order's numbers have the highest one. */
-bool coord_replace_took(const struct coord_fleet *f, const struct table_set *tables)
-{
-    const struct coord_members *m = &f->members;
-    uint64_t newest = 1;
-    bool took = false;
-    for (uint32_t s = 0; s < m->shards; s++)
-        newest = MAX(newest, m->shard[s].replaced);
-    for (uint32_t s = 0; s < m->shards; s++)
-        took =
-            took || (m->shard[s].replaced == newest &&
-                     (f->cluster.tablets == 0 || coord_cluster_led_of(&f->cluster, s, tables) > 0));
-    return took;
 }
 
 bool coord_replace_done(struct coord_fleet *f)

@@ -13,7 +13,6 @@
 
 #include "proto/base/err.h"
 #include "proto/base/limits.h"
-#include "proto/base/table_set.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,9 +33,6 @@ int coord_replace_check(const struct coord_fleet *f, const char *server, uint64_
                         struct err *e);
 /* Stores the order. False: the store failed. */
 bool coord_replace_put(struct coord_fleet *f, const char *server, const char *from);
-/* True when a shard whose number the newest order made vacant leads tablets of these tables, also
- * after another folder has taken the number. */
-bool coord_replace_took(const struct coord_fleet *f, const struct table_set *tables);
 /* The order is carried out, or given up. False: the store failed. */
 bool coord_replace_done(struct coord_fleet *f);
 

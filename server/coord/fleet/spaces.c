@@ -184,7 +184,7 @@ static bool loses(const struct coord_fleet *f, const struct coord_space *s, uint
     if (!table_set_any(s->numbers) || !has_rows(f, s))
         return false;
     if (shard == COORD_NOBODY)
-        return coord_replace_took(f, &s->numbers);
+        return coord_cluster_replaced_of(f, &s->numbers);
     return coord_cluster_lost_of(f, shard, &s->numbers);
 }
 

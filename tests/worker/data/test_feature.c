@@ -441,8 +441,8 @@ START_TEST(feature_labels_that_contradict_are_refused)
 }
 END_TEST
 
-/* The second column would be learnt from, and may be the label's copy. Columns that the job does not
- * name may share a name. */
+/* The second column would be learnt from, and may be the label's copy. Columns that the job does
+ * not name may share a name. */
 START_TEST(feature_header_has_a_name_of_the_job_once)
 {
     set(job.data.label[0], "click");
