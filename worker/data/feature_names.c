@@ -354,7 +354,9 @@ static int names_of_head(struct features *f, const struct job *job, const char *
         return names_keyed(f, job, cell, count, e);
     if (f->header) {
         rc = names_copy(f, cell, count, e);
-        return rc != 0 ? rc : names_once(f, job, file, e);
+        if (rc == 0 && job != NULL) /* a later file: its columns are found by those of the first */
+            rc = names_once(f, job, file, e);
+        return rc;
     }
     if (!f->format->named || job->data.column_count == 0)
         return feature_names_numbers(f, count, e);
