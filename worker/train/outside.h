@@ -1,0 +1,45 @@
+/* outside.h: the network of a job with model.kind: external. Another program has it; a lane hands
+ * each batch over whose rows are there, and takes it back with gradients and scores.
+ *
+ *     lane_compute -> a thread of the pool: outside.run -> the program, for as long as it takes
+ *                  <- gradients, scores                 <-
+ *
+ * The thread waits in `run`, as it waits for a device: the lane knows no other state. libshoal's
+ * implementation passes batches to the caller's threads (worker/lib/hand.h); the simulator's and
+ * the tests' computes at once.
+ *
+ * A lane calls `run` for one batch at a time, in their order; several lanes call it side by side.
+ */
+#ifndef WORKER_TRAIN_OUTSIDE_H
+#define WORKER_TRAIN_OUTSIDE_H
+
+#include "dense/model_input.h"
+#include "worker/data/batch.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Borrowed for the call. `in` and `out` are as for model_train: rows, dense parameters and labels
+ * in; row_gradients, dense_gradients and scores are to be filled, those of the batch's mean loss
+ * (scores alone where the batch is not trained). The caller of `run` computes the losses from
+ * the scores. */
+struct outside_batch {
+    bool train;
+    uint32_t lane, epoch;
+    uint64_t number; /* batch of the lane */
+    const struct batch *batch;
+    const struct model_input *in;
+    struct model_output *out; /* out->skipped: set, where the batch is to be pushed as a tick */
+};
+
+struct outside {
+    /* 0; STOPPED: the program leaves, the lane is given back. AGAIN: the program gives this batch
+     * back undone: the lane is given back, the worker stays. Thread: of the pool. */
+    int (*run)(void *context, struct outside_batch *b);
+    /* Wakes all waiting calls of `run`, which return STOPPED, and so do later ones: the trainer
+     * drops its lanes. Thread: the loop's; may be called again. */
+    void (*stop)(void *context);
+    void *context;
+};
+
+#endif
