@@ -29,15 +29,17 @@ struct outside_batch {
     uint64_t number; /* batch of the lane */
     const struct batch *batch;
     const struct model_input *in;
-    struct model_output *out; /* out->skipped: set, where the batch is to be pushed as a tick */
+    struct model_output
+        *out; /* its gradients are zeros; `skipped`: the batch is pushed as a tick */
 };
 
 struct outside {
-    /* 0; STOPPED: the program leaves, the lane is given back. AGAIN: the program gives this batch
-     * back undone: the lane is given back, the worker stays. Thread: of the pool. */
+    /* 0. STOPPED, AGAIN: the program has not computed the batch: the worker gives its lanes back and
+     * joins again, unless it leaves. Any other status ends the job, as that of a model. Thread: of
+     * the pool. */
     int (*run)(void *context, struct outside_batch *b);
-    /* Wakes all waiting calls of `run`, which return STOPPED, and so do later ones: the trainer
-     * drops its lanes. Thread: the loop's; may be called again. */
+    /* Wakes all calls of `run` that wait now; they return STOPPED, and the program's work on their
+     * batches is dropped. Later calls are not concerned. Thread: the loop's. */
     void (*stop)(void *context);
     void *context;
 };
