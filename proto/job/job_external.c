@@ -104,12 +104,17 @@ static int others_check(const struct config *c, const struct job *j, struct err 
                                           "model.norm",
                                           "model.activation",
                                           "model.l2",
+                                          "train.precision",
+                                          "train.micro_batches",
+                                          "train.deterministic",
+                                          "train.clip_dense",
+                                          "train.clip_row",
                                           "model.l2_dense"};
     for (size_t i = 0; i < sizeof network / sizeof network[0]; i++)
         if (config_has(c, network[i]))
             return job_refuse(c, network[i], e,
                               " is of the built-in networks, and with model.kind: external the "
-                              "program decides that: take the key away");
+                              "network is a program's, which decides that: take the key away");
     if (j->train.allreduce)
         return job_refuse(c, "train.dense", e,
                           ": allreduce adds up the gradients of a built-in network; a program with "

@@ -63,6 +63,9 @@ int lane_outside_run(struct lane *l, const struct lane_batch *b)
                               .lane = l->task.lane,
                               .epoch = l->task.epoch,
                               .number = b->number,
+                              .job = l->base->job,
+                              .shape = model_shape_of(l->base->model),
+                              .schema = l->base->schema,
                               .batch = &b->rows->batch,
                               .in = &l->input,
                               .out = &l->output};

@@ -14,6 +14,7 @@
 #define WORKER_TRAIN_OUTSIDE_H
 
 #include "dense/model_input.h"
+#include "proto/job/job.h"
 #include "worker/data/batch.h"
 
 #include <stdbool.h>
@@ -27,6 +28,10 @@ struct outside_batch {
     bool train;
     uint32_t lane, epoch;
     uint64_t number; /* batch of the lane */
+    /* of the job: what the arrays' parts mean */
+    const struct job *job;
+    const struct model_shape *shape;
+    const struct table_schema *schema; /* of all tables, the sparse ones first */
     const struct batch *batch;
     const struct model_input *in;
     struct model_output
