@@ -96,8 +96,8 @@ static void nothing_stops(void *context)
     (void)context;
 }
 
-static const struct outside counts = {count_run, nothing_stops, NULL};
-static const struct outside learns = {learn_run, nothing_stops, NULL};
+static const struct outside counts = {.run = count_run, .stop = nothing_stops};
+static const struct outside learns = {.run = learn_run, .stop = nothing_stops};
 
 /* ---- jobs ------------------------------------------------------------------------------------ */
 

@@ -22,6 +22,8 @@ struct offer {
 
 struct hand {
     struct outside outside;
+    void (*job)(void *context, const char *text, size_t bytes);
+    void *context;
     pthread_mutex_t lock;
     pthread_cond_t offered, given;
     struct offer *all; /* calls of `run` that wait, the oldest first */
@@ -70,14 +72,23 @@ static void hand_stop(void *context)
     pthread_mutex_unlock(&h->lock);
 }
 
-int hand_new(struct hand **out)
+static void hand_job(void *context, const char *text, size_t bytes)
+{
+    const struct hand *h = context;
+    h->job(h->context, text, bytes);
+}
+
+int hand_new(void (*job)(void *context, const char *text, size_t bytes), void *context,
+             struct hand **out)
 {
     struct hand *h = calloc(1, sizeof *h);
     pthread_condattr_t monotonic;
     *out = h;
     if (h == NULL)
         return SHOAL_E_NOMEM;
-    h->outside = (struct outside){hand_run, hand_stop, h};
+    h->job = job;
+    h->context = context;
+    h->outside = (struct outside){hand_run, hand_stop, hand_job, h};
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&h->lock, NULL);

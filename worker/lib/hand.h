@@ -13,6 +13,7 @@
 #include "worker/train/outside.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct hand;
@@ -23,8 +24,10 @@ struct hand_batch {
     void *data;
 };
 
-int hand_new(struct hand **out);
-void hand_free(struct hand *h);                        /* no call is in it any more */
+/* job: as in struct outside; context is its first argument. */
+int hand_new(void (*job)(void *context, const char *text, size_t bytes), void *context,
+             struct hand **out);
+void hand_free(struct hand *h);                           /* no call is in it any more */
 const struct outside *hand_outside(const struct hand *h); /* lives as long as the hand */
 /* Waits at most wait_ms (UINT32_MAX: no limit) for a batch. 0; AGAIN: none came; END: hand_close. */
 int hand_take(struct hand *h, uint32_t wait_ms, struct hand_batch **out);

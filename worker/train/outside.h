@@ -18,6 +18,7 @@
 #include "worker/data/batch.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Borrowed for the call. `in` and `out` are as for model_train: rows, dense parameters and labels
@@ -46,6 +47,9 @@ struct outside {
     /* Wakes all calls of `run` that wait now; they return STOPPED, and the program's work on their
      * batches is dropped. Later calls are not concerned. Thread: the loop's. */
     void (*stop)(void *context);
+    /* The text of a job that the worker begins with, borrowed for the call; NULL: not wanted.
+     * Thread: the loop's. */
+    void (*job)(void *context, const char *text, size_t bytes);
     void *context;
 };
 

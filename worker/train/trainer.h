@@ -107,6 +107,14 @@ int trainer_status(const struct trainer *t, struct err *e);
 /* True when the coordinator has answered and does not refuse this worker; `otherwise` before the
  * first answer. */
 bool trainer_taken(const struct trainer *t, bool otherwise);
+/* True while it works on a job: its input is read, and its lanes may ask for work. */
+bool trainer_works(const struct trainer *t);
+/* Sums since it joined. */
+struct trainer_counts {
+    uint64_t batches, examples; /* of training: acknowledged by all shards; computed */
+    uint64_t keys_pulled, keys_pushed;
+};
+struct trainer_counts trainer_counts(const struct trainer *t);
 /* One line for people: "job quickstart: 2 lanes, 81920 examples, 40211/s", with the rate since the
  * last call. */
 void trainer_describe(struct trainer *t, char *text, size_t bytes);

@@ -127,6 +127,8 @@ int trainer_job_take(struct trainer *t, uint64_t number, const char *text, size_
         return rc;
     }
     t->have_job = true;
+    if (t->options.outside != NULL && t->options.outside->job != NULL)
+        t->options.outside->job(t->options.outside->context, text, bytes);
     client_set_resend(t->client, t->job.net.resend_ms > 0 ? t->job.net.resend_ms : 1000);
     inputs_init(&t->inputs, t->env, &t->job, inputs_changed, t);
     return 0;
