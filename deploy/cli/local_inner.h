@@ -21,7 +21,7 @@ struct local {
     struct string_list *set, *server_set;
     struct job job;
     char dir[512], programs[512];
-    char scratch[512]; /* a verb's own folder, removed at its end; empty: none */
+    char scratch[512];  /* a verb's own folder, removed at its end; empty: none */
     const char *worker; /* --worker: the command in place of shoal-worker; NULL: none */
     int io_threads;     /* for each worker */
     int servers, shards, workers;

@@ -259,9 +259,9 @@ static int key_names_take(const struct config *c, struct job *j, struct err *e)
 static int job_take(const struct config *c, struct job *j, struct err *e)
 {
     static int (*const part[])(const struct config *, struct job *, struct err *) = {
-        key_names_take,  job_data_take,   job_join_take,   job_features_take,
-        job_tables_take, job_model_take,  train_take,      job_dense_take,
-        job_external_take, evaluate_take,  checkpoint_take, job_replay_take, grow_check};
+        key_names_take,  job_data_take,   job_join_take,  job_features_take, job_tables_take,
+        job_model_take,  train_take,      job_dense_take, job_external_take, evaluate_take,
+        checkpoint_take, job_replay_take, grow_check};
     int rc = 0;
     for (size_t i = 0; i < sizeof part / sizeof part[0] && rc == 0; i++)
         rc = part[i](c, j, e);

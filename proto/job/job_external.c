@@ -4,6 +4,7 @@
 
 #include "proto/base/text.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,11 +26,12 @@ static int shape_take(const struct config *c, const char *path, struct job_tenso
         char *end;
         long size = strtol(list.item[i], &end, 10);
         if (*end != 0 || end == list.item[i] || size < 1 || (uint64_t)size > TENSOR_FLOATS_MAX)
-            rc = job_refuse(c, path, e, ": %.40s is not a size (1 to %llu)", list.item[i],
-                            (unsigned long long)TENSOR_FLOATS_MAX);
+            rc = job_refuse(c, path, e, ": %.40s is not a size (1 to %" PRIu64 ")", list.item[i],
+                            TENSOR_FLOATS_MAX);
         else if ((floats *= (uint64_t)size) > TENSOR_FLOATS_MAX)
-            rc = job_refuse(c, path, e, ": more than %llu numbers; cut the tensor into several",
-                            (unsigned long long)TENSOR_FLOATS_MAX);
+            rc = job_refuse(c, path, e,
+                            ": more than %" PRIu64 " numbers; cut the tensor into several",
+                            TENSOR_FLOATS_MAX);
         else
             t->shape[t->rank++] = (uint32_t)size;
     }

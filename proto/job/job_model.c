@@ -232,13 +232,22 @@ double job_task_weights(const struct job *j)
 
 const char *job_model_name(enum model_kind kind)
 {
-    static const char *const name[] = {
-        [MODEL_LR] = "lr",           [MODEL_FM] = "fm",           [MODEL_WIDE_DEEP] = "wide_deep",
-        [MODEL_DEEPFM] = "deepfm",   [MODEL_PROBE] = "probe",     [MODEL_FWFM] = "fwfm",
-        [MODEL_IPNN] = "ipnn",       [MODEL_DCNV2] = "dcnv2",     [MODEL_DLRM] = "dlrm",
-        [MODEL_XDEEPFM] = "xdeepfm", [MODEL_AUTOINT] = "autoint", [MODEL_FINALMLP] = "finalmlp",
-        [MODEL_DIN] = "din",         [MODEL_MMOE] = "mmoe",       [MODEL_PLE] = "ple",
-        [MODEL_EXTERNAL] = "external"};
+    static const char *const name[] = {[MODEL_LR] = "lr",
+                                       [MODEL_FM] = "fm",
+                                       [MODEL_WIDE_DEEP] = "wide_deep",
+                                       [MODEL_DEEPFM] = "deepfm",
+                                       [MODEL_PROBE] = "probe",
+                                       [MODEL_FWFM] = "fwfm",
+                                       [MODEL_IPNN] = "ipnn",
+                                       [MODEL_DCNV2] = "dcnv2",
+                                       [MODEL_DLRM] = "dlrm",
+                                       [MODEL_XDEEPFM] = "xdeepfm",
+                                       [MODEL_AUTOINT] = "autoint",
+                                       [MODEL_FINALMLP] = "finalmlp",
+                                       [MODEL_DIN] = "din",
+                                       [MODEL_MMOE] = "mmoe",
+                                       [MODEL_PLE] = "ple",
+                                       [MODEL_EXTERNAL] = "external"};
     if ((size_t)kind >= sizeof name / sizeof name[0])
         return "unknown";
     return name[kind];

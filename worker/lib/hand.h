@@ -29,7 +29,7 @@ int hand_new(void (*job)(void *context, const char *text, size_t bytes), void *c
              struct hand **out);
 void hand_free(struct hand *h);                           /* no call is in it any more */
 const struct outside *hand_outside(const struct hand *h); /* lives as long as the hand */
-/* Waits at most wait_ms (UINT32_MAX: no limit) for a batch. 0; AGAIN: none came; END: hand_close. */
+/* Waits at most wait_ms (UINT32_MAX: no limit) for a batch. AGAIN: none came; END: hand_close. */
 int hand_take(struct hand *h, uint32_t wait_ms, struct hand_batch **out);
 /* Gives a batch back with the result of `run`; b is no more. */
 void hand_give(struct hand *h, struct hand_batch *b, int status);

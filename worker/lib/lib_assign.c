@@ -1,6 +1,6 @@
-/* lib_assign.c: rows by key go to the shards (worker/train/assigner.h), announced to the coordinator
- * before the first and behind the last of them (IMPORT): it refuses them beside a job that trains in
- * the table, and writes both into its audit log. */
+/* lib_assign.c: rows by key go to the shards (worker/train/assigner.h), announced to the
+ * coordinator before the first and behind the last of them (IMPORT): it refuses them beside a job
+ * that trains in the table, and writes both into its audit log. */
 #include "proto/base/container_of.h"
 #include "proto/base/hash.h"
 #include "proto/base/minmax.h"

@@ -60,14 +60,14 @@ static int code_of(int code)
 
 int lib_error(struct shoal_error *e, const struct err *from)
 {
-    int code = code_of(from->code);
+    int rc = code_of(from->code);
     if (e != NULL) {
-        e->code = code;
+        e->code = rc;
         text_copy(e->text, sizeof e->text, from->text);
-        if (code != SHOAL_OK && e->text[0] == '\0')
+        if (rc != SHOAL_OK && e->text[0] == '\0')
             text_copy(e->text, sizeof e->text, err_text(from->code));
     }
-    return code;
+    return rc;
 }
 
 int lib_refuse(struct shoal_error *e, int code, const char *format, ...)

@@ -245,16 +245,16 @@ int shoal_fleet_open(const struct shoal_fleet_options *options, shoal_fleet **ou
     struct shoal_fleet_options o = {0};
     struct err own = {0};
     *out = NULL;
-    int code = lib_options(&o, sizeof o, options, options == NULL ? 0 : options->size,
-                           "shoal_fleet_open", e);
-    if (code != SHOAL_OK)
-        return code;
+    int rc = lib_options(&o, sizeof o, options, options == NULL ? 0 : options->size,
+                         "shoal_fleet_open", e);
+    if (rc != SHOAL_OK)
+        return rc;
     if (getenv("SHOAL_LOG") == NULL)
         log_set_level(LOG_LEVEL_ERROR);
     struct shoal_fleet *f = calloc(1, sizeof *f);
     if (f == NULL)
         return lib_refuse(e, SHOAL_ERROR_MEMORY, "out of memory");
-    int rc = options_take(f, &o, &own);
+    rc = options_take(f, &o, &own);
     if (rc == 0)
         rc = fleet_connect(f, o.insecure_plaintext, &own);
     if (rc != 0) {

@@ -1,4 +1,4 @@
-/* lib_fleet.h: a fleet's tables as the functions of shoal.h see them: connections, the map, schemas.
+/* lib_fleet.h: a fleet's tables as the functions of shoal.h see them: connections, map, schemas.
  *
  * A fleet has no thread: each call runs the loop until its answer is there (fleet_run), on the
  * caller's thread. */

@@ -58,10 +58,10 @@ int shoal_read_open(const struct shoal_read_options *options, shoal_read **out,
     struct err own = {0};
     uint32_t split = WIRE_TRAIN;
     *out = NULL;
-    int code = lib_options(&o, sizeof o, options, options == NULL ? 0 : options->size,
-                           "shoal_read_open", e);
-    if (code != SHOAL_OK)
-        return code;
+    int rc = lib_options(&o, sizeof o, options, options == NULL ? 0 : options->size,
+                         "shoal_read_open", e);
+    if (rc != SHOAL_OK)
+        return rc;
     if (o.job == NULL)
         return lib_refuse(e, SHOAL_ERROR_USAGE, "shoal_read_open: options.job names no job file");
     if (getenv("SHOAL_LOG") == NULL)
@@ -71,7 +71,7 @@ int shoal_read_open(const struct shoal_read_options *options, shoal_read **out,
         return lib_refuse(e, SHOAL_ERROR_MEMORY, "out of memory");
     batch_init(&r->batch);
     r->epoch = o.epoch;
-    int rc = split_of(o.split, &split, &own);
+    rc = split_of(o.split, &split, &own);
     if (rc == 0)
         rc = job_read(r, &o, &own);
     if (rc == 0)

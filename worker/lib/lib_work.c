@@ -21,6 +21,7 @@
 #include "worker/train/lane.h"
 #include "worker/train/trainer.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
@@ -228,15 +229,15 @@ int shoal_work_join(const struct shoal_work_options *options, shoal_work **out,
         return lib_refuse(e, SHOAL_ERROR_MEMORY, "out of memory");
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->changed, NULL);
-    int code = lib_options(&w->options, sizeof w->options, options,
-                           options == NULL ? 0 : options->size, "shoal_work_join", e);
-    if (code != SHOAL_OK) {
+    int rc = lib_options(&w->options, sizeof w->options, options,
+                         options == NULL ? 0 : options->size, "shoal_work_join", e);
+    if (rc != SHOAL_OK) {
         work_free(w);
-        return code;
+        return rc;
     }
     if (getenv("SHOAL_LOG") == NULL)
         log_set_level(LOG_LEVEL_ERROR);
-    int rc = options_take(w, &own);
+    rc = options_take(w, &own);
     if (rc == 0)
         rc = keys_take(w, &own);
     if (rc == 0)
@@ -380,8 +381,9 @@ int shoal_work_done(shoal_work *w, struct shoal_batch *batch, struct shoal_error
     if (wrong != NULL && batch->kind == SHOAL_SCORE) {
         batch_put(w, b, SHOAL_E_NOT_FINITE);
         return lib_refuse(e, SHOAL_ERROR_NOT_FINITE,
-                          "lane %u: a score of batch %llu is not a finite number, so the job ends",
-                          copy.lane, (unsigned long long)copy.number);
+                          "lane %u: a score of batch %" PRIu64
+                          " is not a finite number, so the job ends",
+                          copy.lane, copy.number);
     }
     if (wrong != NULL) {
         char name[96];
@@ -389,9 +391,10 @@ int shoal_work_done(shoal_work *w, struct shoal_batch *batch, struct shoal_error
         b->hand->outside->out->skipped = true;
         batch_put(w, b, 0);
         return lib_refuse(e, SHOAL_ERROR_NOT_FINITE,
-                          "lane %u: %s of batch %llu has a number that is not finite: the batch "
+                          "lane %u: %s of batch %" PRIu64
+                          " has a number that is not finite: the batch "
                           "is pushed without gradients",
-                          copy.lane, name, (unsigned long long)copy.number);
+                          copy.lane, name, copy.number);
     }
     batch_put(w, b, 0);
     return lib_ok(e);
@@ -404,8 +407,8 @@ int shoal_work_fail(shoal_work *w, struct shoal_batch *batch, const char *reason
     if (b == NULL)
         return lib_refuse(e, SHOAL_ERROR_USAGE,
                           "shoal_work_fail: the batch is not out: it was given back before");
-    log_warn("the program gives batch %llu of lane %u back: %s", (unsigned long long)batch->number,
-             batch->lane, reason != NULL ? reason : "");
+    log_warn("the program gives batch %" PRIu64 " of lane %u back: %s", batch->number, batch->lane,
+             reason != NULL ? reason : "");
     batch_put(w, b, SHOAL_E_AGAIN);
     return lib_ok(e);
 }

@@ -70,8 +70,8 @@ struct lane_base {
     /* callable on any thread; times reads of files; NULL: they count as parsing */
     uint64_t (*clock_ns)(void);
     struct stats *stats;
-    struct traces *traces; /* NULL: no batch is traced */
-    struct steps *step;    /* NULL: the servers keep the network (train.dense) */
+    struct traces *traces;         /* NULL: no batch is traced */
+    struct steps *step;            /* NULL: the servers keep the network (train.dense) */
     const struct outside *outside; /* another program has the network; NULL: the model has it */
 };
 

@@ -1,5 +1,5 @@
-/* lane_outside.c: a batch whose network another program has (outside.h): its arrays are handed over,
- * and the losses are computed from the scores that come back. */
+/* lane_outside.c: a batch whose network another program has (outside.h): its arrays are handed
+ * over, and the losses are computed from the scores that come back. */
 #include "worker/train/lane_inner.h"
 
 #include <math.h>

@@ -13,7 +13,7 @@
 #ifndef WORKER_TRAIN_OUTSIDE_H
 #define WORKER_TRAIN_OUTSIDE_H
 
-#include "dense/model_input.h"
+#include "dense/model.h"
 #include "proto/job/job.h"
 #include "worker/data/batch.h"
 
@@ -40,9 +40,9 @@ struct outside_batch {
 };
 
 struct outside {
-    /* 0. STOPPED, AGAIN: the program has not computed the batch: the worker gives its lanes back and
-     * joins again, unless it leaves. Any other status ends the job, as that of a model. Thread: of
-     * the pool. */
+    /* 0. STOPPED, AGAIN: the program has not computed the batch: the worker gives its lanes back
+     * and joins again, unless it leaves. Any other status ends the job, as that of a model. Thread:
+     * of the pool. */
     int (*run)(void *context, struct outside_batch *b);
     /* Wakes all calls of `run` that wait now; they return STOPPED, and the program's work on their
      * batches is dropped. Later calls are not concerned. Thread: the loop's. */
