@@ -22,8 +22,10 @@
 #define DENSE_MODEL_H
 
 #include "dense/backend.h"
+#include "dense/feed.h"
 #include "dense/model_input.h"
 #include "proto/base/err.h"
+#include "proto/base/graph.h"
 #include "proto/base/key.h"
 #include "proto/job/job.h"
 #include "proto/job/schema.h"
@@ -47,6 +49,13 @@ int model_schemas(const struct job *job, const struct model_shape *shape,
 /* Adds the job's tensors to *out by name and shape, without numbers. */
 int model_legend(const struct job *job, const struct model_shape *shape, struct legend *out,
                  struct err *e);
+
+/* Appends the network to a graph of operators (proto/base/graph.h): the inputs that names gives it
+ * (dense/feed.h), and a score for each task as model_predict gives it. The graph has the tensors of
+ * the dense tables as weights: "dense.NAME", "dense_stats.NAME". CONFIG: the model has no scores,
+ * nothing to read, or other tensors. */
+int model_graph(const struct job *job, const struct model_shape *shape,
+                const struct feed_names *names, struct graph *g, struct err *e);
 
 int model_new(const struct job *job, const struct model_shape *shape, struct backend *backend,
               struct model **out, struct err *e);

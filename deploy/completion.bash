@@ -69,7 +69,7 @@ _shoal()
     'shoal checkpoint diff') words='--space --json --help' ;;
     'shoal checkpoint restore') words='--coordinator --keys --workers --set --no-wait --help' ;;
     'shoal checkpoint remove') words='--space --coordinator --keys --run-dir --help' ;;
-    'shoal export') words='--out --format --state --values --since --missing-ok --space --help' ;;
+    'shoal export') words='--out --format --onnx --state --values --since --missing-ok --space --help' ;;
     'shoal predict') words='--from --run-dir --coordinator --keys --space --in --out --format --column --workers --servers --set --help' ;;
     'shoal eval') words='--from --run-dir --coordinator --keys --space --in --split --servers --set --help' ;;
     'shoal status') words='--job --from --run-dir --coordinator --keys --json --help' ;;

@@ -1,5 +1,6 @@
 /* attention.c: layers whose weights depend on the example: self-attention over fields, feature
  * gates, and sequences weighted against a target. */
+#include "dense/layer/lower.h"
 #include "dense/layer/plan.h"
 #include "proto/base/assert.h"
 
@@ -78,8 +79,10 @@ static void project_backward(const struct layer *l, struct pass *p, uint32_t fir
     }
 }
 
-const struct layer_ops layer_project = {
-    .name = "project", .forward = project_forward, .backward = project_backward};
+const struct layer_ops layer_project = {.name = "project",
+                                        .forward = project_forward,
+                                        .backward = project_backward,
+                                        .lower = lower_project};
 
 /* attention */
 
@@ -132,8 +135,10 @@ static void attend_backward(const struct layer *l, struct pass *p, uint32_t firs
     p->k->attention.attend_backward(p->s, &a);
 }
 
-const struct layer_ops layer_attend = {
-    .name = "attend", .forward = attend_forward, .backward = attend_backward};
+const struct layer_ops layer_attend = {.name = "attend",
+                                       .forward = attend_forward,
+                                       .backward = attend_backward,
+                                       .lower = lower_attend};
 
 /* the part */
 
@@ -213,8 +218,10 @@ static void context_backward(const struct layer *l, struct pass *p, uint32_t fir
                        pass_gradient_ld(p, l->y), pass_parameter_gradient(p, l, 1));
 }
 
-const struct layer_ops layer_context = {
-    .name = "context", .forward = context_forward, .backward = context_backward};
+const struct layer_ops layer_context = {.name = "context",
+                                        .forward = context_forward,
+                                        .backward = context_backward,
+                                        .lower = lower_context};
 
 #define GATE_FACTOR 2.0f
 
@@ -236,7 +243,7 @@ static void gate_backward(const struct layer *l, struct pass *p, uint32_t first,
 }
 
 const struct layer_ops layer_gate = {
-    .name = "gate", .forward = gate_forward, .backward = gate_backward};
+    .name = "gate", .forward = gate_forward, .backward = gate_backward, .lower = lower_gate};
 
 struct view plan_context(struct plan *p, uint32_t width)
 {
@@ -443,6 +450,7 @@ static void sequence_backward(const struct layer *l, struct pass *p, uint32_t fi
 const struct layer_ops layer_sequence = {.name = "sequence",
                                          .forward = sequence_forward,
                                          .backward = sequence_backward,
+                                         .lower = lower_sequence,
                                          .by_values = true};
 
 /* the part */

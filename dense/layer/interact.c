@@ -1,5 +1,6 @@
 /* interact.c: products of field vectors and of streams: pairs, cross layers, the compressed
  * interaction network. */
+#include "dense/layer/lower.h"
 #include "dense/layer/plan.h"
 #include "proto/base/assert.h"
 #include "proto/base/minmax.h"
@@ -30,7 +31,8 @@ static void fm_backward(const struct layer *l, struct pass *p, uint32_t first, u
                       pass_gradient_ld(p, l->x));
 }
 
-const struct layer_ops layer_fm = {.name = "fm", .forward = fm_forward, .backward = fm_backward};
+const struct layer_ops layer_fm = {
+    .name = "fm", .forward = fm_forward, .backward = fm_backward, .lower = lower_fm};
 
 void plan_pairs(struct plan *p, struct view vectors)
 {
@@ -79,8 +81,10 @@ static void products_backward(const struct layer *l, struct pass *p, uint32_t fi
     p->k->interact.products_backward(p->s, &a);
 }
 
-const struct layer_ops layer_products = {
-    .name = "products", .forward = products_forward, .backward = products_backward};
+const struct layer_ops layer_products = {.name = "products",
+                                         .forward = products_forward,
+                                         .backward = products_backward,
+                                         .lower = lower_products};
 
 int plan_products_check(uint32_t vectors, struct err *e)
 {
@@ -204,11 +208,14 @@ static void cross_first_backward(const struct layer *l, struct pass *p, uint32_t
     cross_back(l, p, first, count, true);
 }
 
-const struct layer_ops layer_cross_first = {
-    .name = "cross", .forward = cross_forward, .backward = cross_first_backward};
+const struct layer_ops layer_cross_first = {.name = "cross",
+                                            .forward = cross_forward,
+                                            .backward = cross_first_backward,
+                                            .lower = lower_cross};
 const struct layer_ops layer_cross = {.name = "cross",
                                       .forward = cross_forward,
                                       .backward = cross_backward,
+                                      .lower = lower_cross,
                                       .gradient_in_place = true};
 
 void plan_cross(struct plan *p, struct view x0, uint32_t layers, struct view y)
@@ -264,7 +271,7 @@ static void turn_backward(const struct layer *l, struct pass *p, uint32_t first,
 }
 
 const struct layer_ops layer_cin_turn = {
-    .name = "turn", .forward = turn_forward, .backward = turn_backward};
+    .name = "turn", .forward = turn_forward, .backward = turn_backward, .lower = lower_cin_turn};
 
 /* a layer */
 
@@ -351,8 +358,11 @@ static void cin_backward(const struct layer *l, struct pass *p, uint32_t first, 
     }
 }
 
-const struct layer_ops layer_cin = {
-    .name = "cin", .forward = cin_forward, .backward = cin_backward, .mixes = true};
+const struct layer_ops layer_cin = {.name = "cin",
+                                    .forward = cin_forward,
+                                    .backward = cin_backward,
+                                    .lower = lower_cin,
+                                    .mixes = true};
 
 /* sums */
 
@@ -370,8 +380,10 @@ static void cin_pool_backward(const struct layer *l, struct pass *p, uint32_t fi
                                      pass_gradient_ld(p, l->x));
 }
 
-const struct layer_ops layer_cin_pool = {
-    .name = "cin_pool", .forward = cin_pool_forward, .backward = cin_pool_backward};
+const struct layer_ops layer_cin_pool = {.name = "cin_pool",
+                                         .forward = cin_pool_forward,
+                                         .backward = cin_pool_backward,
+                                         .lower = lower_cin_pool};
 
 /* the part */
 
@@ -470,8 +482,10 @@ static void bilinear_backward(const struct layer *l, struct pass *p, uint32_t fi
     }
 }
 
-const struct layer_ops layer_bilinear = {
-    .name = "bilinear", .forward = bilinear_forward, .backward = bilinear_backward};
+const struct layer_ops layer_bilinear = {.name = "bilinear",
+                                         .forward = bilinear_forward,
+                                         .backward = bilinear_backward,
+                                         .lower = lower_bilinear};
 
 void plan_bilinear(struct plan *p, struct view x, struct view z, uint32_t heads, uint32_t task)
 {

@@ -59,6 +59,7 @@ struct view {
 
 struct pass;
 struct layer;
+struct lower;
 typedef void (*layer_range_function)(const struct layer *l, struct pass *p, uint32_t first,
                                      uint32_t count);
 typedef void (*layer_batch_function)(const struct layer *l, struct pass *p);
@@ -67,6 +68,9 @@ struct layer_ops {
     const char *name;
     layer_range_function forward;
     layer_range_function backward; /* NULL: its gradient has no way, or passes by another layer */
+    /* Appends what forward computes in a prediction to a graph of operators (lower.h). NULL: the
+     * layer is in no plan of one site that has a loss */
+    void (*lower)(const struct layer *l, struct lower *w);
     /* NULL but for layers that look at the whole batch */
     layer_range_function forward_gather, backward_gather;
     layer_batch_function forward_settle, backward_settle;

@@ -24,6 +24,7 @@
  * A balancing loss keeps the gates from choosing the same few experts always: that of Shazeer et
  * al. 2017, of the experts' importances (ops_mix.h). It is a sum over the batch, which
  * layer_choose_balanced gathers as batch norm does. */
+#include "dense/layer/lower.h"
 #include "dense/layer/plan.h"
 #include "proto/base/assert.h"
 
@@ -85,7 +86,7 @@ static void mix_backward(const struct layer *l, struct pass *p, uint32_t first, 
 }
 
 const struct layer_ops layer_mix = {
-    .name = "mix", .forward = mix_forward, .backward = mix_backward};
+    .name = "mix", .forward = mix_forward, .backward = mix_backward, .lower = lower_mix};
 
 /* ---- choice ---------------------------------------------------------------------------------- */
 
@@ -137,7 +138,8 @@ static void choose_forward(const struct layer *l, struct pass *p, uint32_t first
         loads_bring(p, l->number_of[MIX_LOAD], a.rows.experts);
 }
 
-const struct layer_ops layer_choose = {.name = "choose", .forward = choose_forward};
+const struct layer_ops layer_choose = {
+    .name = "choose", .forward = choose_forward, .lower = lower_nothing};
 
 /* ---- balance --------------------------------------------------------------------------------- */
 
@@ -206,6 +208,7 @@ static void balance_backward(const struct layer *l, struct pass *p, uint32_t fir
 const struct layer_ops layer_choose_balanced = {.name = "choose",
                                                 .forward = choose_forward,
                                                 .backward = balance_backward,
+                                                .lower = lower_nothing,
                                                 .forward_gather = balance_gather,
                                                 .forward_settle = balance_settle};
 

@@ -17,6 +17,7 @@
  * statistics by a tenth, as a step of a single process does. That also holds under bsp, which adds
  * up the lanes' moves. A lane whose batch has several slices (train.window) adds up theirs, so the
  * momentum is divided by their number, too. */
+#include "dense/layer/lower.h"
 #include "dense/layer/plan.h"
 #include "proto/base/assert.h"
 
@@ -106,6 +107,7 @@ const struct layer_ops layer_batch_norm = {
     .name = "norm",
     .forward = norm_forward,
     .backward = norm_backward,
+    .lower = lower_batch_norm,
     .forward_gather = norm_forward_gather,
     .backward_gather = norm_backward_gather,
     .forward_settle = norm_forward_settle,
@@ -172,6 +174,7 @@ static void layer_norm_backward(const struct layer *l, struct pass *p, uint32_t 
 const struct layer_ops layer_layer_norm = {.name = "layer_norm",
                                            .forward = layer_norm_forward,
                                            .backward = layer_norm_backward,
+                                           .lower = lower_layer_norm,
                                            .gradient_in_place = true};
 
 void plan_layer_norm(struct plan *p, struct view x, uint32_t rows, enum activation act,

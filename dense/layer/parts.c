@@ -1,5 +1,6 @@
 /* parts.c: the layers and parts that most models are made of: pooling, linear layers with
  * activation and dropout, heads. */
+#include "dense/layer/lower.h"
 #include "dense/layer/plan.h"
 #include "proto/base/assert.h"
 #include "proto/base/rng.h"
@@ -70,8 +71,11 @@ static void pool_backward(const struct layer *l, struct pass *p, uint32_t first,
     p->k->bias_backward(p->s, count, p->tasks, dlogit, pass_parameter_gradient(p, l, 1));
 }
 
-const struct layer_ops layer_pool = {
-    .name = "pool", .forward = pool_forward, .backward = pool_backward, .by_values = true};
+const struct layer_ops layer_pool = {.name = "pool",
+                                     .forward = pool_forward,
+                                     .backward = pool_backward,
+                                     .lower = lower_pool,
+                                     .by_values = true};
 
 /* ---- dropout --------------------------------------------------------------------------------- */
 
@@ -122,7 +126,7 @@ static void act_backward(const struct layer *l, struct pass *p, uint32_t first, 
 }
 
 const struct layer_ops layer_act = {
-    .name = "act", .forward = act_forward, .backward = act_backward};
+    .name = "act", .forward = act_forward, .backward = act_backward, .lower = lower_act_layer};
 
 /* ---- linear layers, heads -------------------------------------------------------------------- */
 
@@ -218,7 +222,7 @@ static void fc_backward(const struct layer *l, struct pass *p, uint32_t first, u
 }
 
 const struct layer_ops layer_fc = {
-    .name = "fc", .forward = fc_forward, .backward = fc_backward, .mixes = true};
+    .name = "fc", .forward = fc_forward, .backward = fc_backward, .lower = lower_fc, .mixes = true};
 
 static void head_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
 {
@@ -236,7 +240,7 @@ static void head_backward(const struct layer *l, struct pass *p, uint32_t first,
 }
 
 const struct layer_ops layer_head = {
-    .name = "head", .forward = head_forward, .backward = head_backward};
+    .name = "head", .forward = head_forward, .backward = head_backward, .lower = lower_head};
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 

@@ -273,6 +273,8 @@ static void layer_check(const struct plan *p, const struct layer *l)
                      (l->state[i] >= TENSOR_FIRST_FREE && p->tensor[l->state[i]].wanted == 0));
     for (uint32_t i = 0; i < LAYER_PARAMETERS; i++)
         SHOAL_ASSERT(l->parameter[i] == PARAMETER_NONE || l->parameter[i] < p->dense.floats);
+    /* every layer that a service may need to score has its operators (lower.h) */
+    SHOAL_ASSERT(l->ops->lower != NULL || !p->has_loss || p->sites > 1);
     /* layers by values come first: none lies in a recorded section (pass.c) */
     SHOAL_ASSERT(l->number == 0 || !l->ops->by_values || p->layer[l->number - 1].ops->by_values);
     /* a layer that gathers also settles, and makes the tensors hold the whole batch */

@@ -18,6 +18,7 @@ struct order {
     const char *where, *since_where; /* as the line has them; since: NULL */
     struct reader *from, *since;     /* owned; since: NULL */
     bool table[LIMIT_TABLES];        /* the tables of `from` to be written */
+    bool onnx;                       /* the network, too */
     struct legend names;
     struct export_counts count[LIMIT_TABLES];
     struct export export;
@@ -74,7 +75,8 @@ static int lacks_check(const struct order *w, bool missing_ok, struct err *e)
     for (uint32_t i = 0; i < reader_tables(w->from); i++) {
         uint32_t lacks = reader_lacks(w->from, i), all = tablets_of(w->from, i);
         const char *name = reader_schema(w->from, i)->name;
-        if (!w->table[i] || lacks == 0)
+        bool dense = reader_schema(w->from, i)->dense != 0;
+        if (lacks == 0 || (!w->table[i] && !(w->onnx && dense)))
             continue;
         if (w->since != NULL)
             return err_set(e, SHOAL_E_NOINPUT,
@@ -85,10 +87,10 @@ static int lacks_check(const struct order *w, bool missing_ok, struct err *e)
                            "%s: %s. With --missing-ok the rows of the other %u of %u tablets of "
                            "table %s are written",
                            w->where, reader_lacks_text(w->from), all - lacks, all, name);
-        if (reader_schema(w->from, i)->dense != 0)
+        if (dense)
             return err_set(e, SHOAL_E_NOINPUT,
                            "%s: %s. So the network in table %s is not whole: name the other "
-                           "tables to export them alone",
+                           "tables, without --onnx, to export them alone",
                            w->where, reader_lacks_text(w->from), name);
     }
     for (uint32_t i = 0; w->since != NULL && i < reader_tables(w->since); i++)
@@ -123,6 +125,7 @@ static int order_open(struct order *w, struct option_line *o, struct err *e)
                                 .stored = option_choice(o, "values") == 1,
                                 .span_bytes = SPAN_BYTES,
                                 .shard_bytes = SHARD_BYTES};
+    w->onnx = option_given(o, "onnx");
     const char *space = option_text(o, "space");
     int rc = reader_open_in(w->where, space, &w->from, e);
     if (rc == 0 && w->since_where != NULL)
@@ -198,6 +201,10 @@ static int order_write(struct order *w, bool all, struct err *e)
             rc = table_write(w, i, e);
     if (rc == 0 && w->export.format->finish != NULL)
         rc = w->export.format->finish(&w->export, e);
+    if (rc == 0 && w->onnx)
+        rc = export_onnx(&w->export, w->from, w->where, e);
+    if (rc == 0 && w->onnx)
+        (void)json_set_string(w->told.whole, "onnx", EXPORT_ONNX);
     if (rc == 0)
         rc = export_told_write(&w->told, &w->export, e);
     return rc;
@@ -239,6 +246,8 @@ static void order_say(const struct order *w)
             dense_say(w, i);
         else if (w->table[i])
             rows_say(w, i);
+    if (w->onnx)
+        printf("%s: the network as " EXPORT_ONNX "\n", w->folder.path);
     const struct json *dropped = json_get(w->told.whole, "dropped");
     for (size_t i = 0; i < json_count(dropped); i++)
         printf("table %s is dropped: %s has it, %s does not\n",

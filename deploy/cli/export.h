@@ -2,6 +2,7 @@
  *
  *     reader -export_rows-> rows ------+-> a format -> files of a folder, which then gets its name
  *            -export_tensors-> tensors-+
+ *            -export_onnx-> the network as model.onnx, in the same folder
  *
  * An array is a list of values of one type in one file or in a part of one. All formats give it the
  * same name: TABLE.COLUMN for a column of a sparse table, TABLE.TENSOR for a tensor of the network.
@@ -166,6 +167,14 @@ int export_rows(struct export *x, struct reader *from, uint32_t index, struct re
 int export_tensors(struct export *x, struct reader *from, uint32_t index,
                    const struct legend_name *name, uint32_t names, struct json *tensors,
                    struct export_counts *out, struct err *e);
+
+/* ---- the network ---- */
+
+#define EXPORT_ONNX "model.onnx"
+/* Writes the network of the job that made the tables as ONNX, all its tensors in memory. where:
+ * for messages. NOINPUT: no job has trained there, or the columns of its input are known by that
+ * input alone, which is gone. TOO_BIG: a file of ONNX has at most 2 GiB. */
+int export_onnx(const struct export *x, struct reader *from, const char *where, struct err *e);
 
 /* ---- export.json ---- */
 

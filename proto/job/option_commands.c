@@ -105,13 +105,13 @@ const struct option_command option_commands[] = {
      "status is then 77. Of a run that has ended coordinator and servers are started on its folder "
      "for that long.",
      NULL, options_remove, 1},
-    {"shoal export", "write tables as npy, safetensors, tsv or csv",
+    {"shoal export", "write tables as npy, safetensors, tsv or csv, the network as ONNX",
      "WHERE [TABLE]... --out FOLDER [options]",
      "Writes the tables of a checkpoint, or of the folder of a run that has ended; without TABLE "
      "all of them. A row of a table is its key, its first-order weight and its vector; rows are in "
      "an order that depends on their keys alone, so exports of equal tables are equal. The network "
      "is written as tensors by name. FOLDER/export.json says which array is what; "
-     "deploy/manual/export.md has the layout of each format.",
+     "deploy/manual/export.md has the layout of each format, and of the file that --onnx adds.",
      "FOLDER is made as FOLDER.tmp and renamed when it is complete. A running job: make a "
      "checkpoint (`shoal checkpoint create`) and export that.",
      options_export, 16},

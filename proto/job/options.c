@@ -115,6 +115,9 @@ const struct config_key options_export[] = {
     {"format", CONFIG_ENUM, .choices = "npy|safetensors|tsv|csv", .fallback = "npy",
      .text = "npy: a file for each array; safetensors: one file, or several of 4 GiB with an "
              "index; tsv, csv: a file for each table, a line of names first"},
+    {"onnx", CONFIG_BOOL,
+     .text = "the network too, as FOLDER/model.onnx, for services that score without Shoal: its "
+             "inputs are the pooled vectors of the fields, and the numbers"},
     {"state", CONFIG_BOOL,
      .text = "the optimizer's state too, and where rows have statistics show, click, time (seconds "
              "since 1970, 0: not told), flags (1: has its vector) and delta_score"},

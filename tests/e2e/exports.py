@@ -150,7 +150,8 @@ def arrays_of(folder):
     named = [a for t in (*told["tables"], *told["tensors"]) for a in t["arrays"]]
     if told["format"] == "npy":
         found = {a["name"]: npy(folder / a["file"]) for a in named}
-        assert sorted(p.name for p in folder.iterdir()) == sorted([*(a["file"] for a in named), "export.json"])
+        others = ["export.json", *([told["onnx"]] if "onnx" in told else [])]
+        assert sorted(p.name for p in folder.iterdir()) == sorted([*(a["file"] for a in named), *others])
     else:
         found = safetensors(folder)
     whole = {}

@@ -144,6 +144,7 @@ AS = {
         "shoal export WHERE --out FOLDER": "shoal export runs/kept --out whole",
         "shoal export WHERE emb --format safetensors --state --out FOLDER": f"shoal export {KEPT}/LAST emb --format safetensors --state --out emb",
         "shoal export WHERE --format tsv --since OLDER --out FOLDER": f"shoal export {KEPT}/LAST --format tsv --since {KEPT}/MIDDLE --out changed",
+        "shoal export WHERE --onnx --out FOLDER": "shoal export runs/kept --onnx --out onnx && test -s onnx/model.onnx",
     },
     "deploy/manual/job.md": {
         "shoal local day1.yaml --run-dir runs/1": "shoal local job.yaml --run-dir runs/1",

@@ -71,7 +71,9 @@ def commands_work_as_printed(space):
         here.types("run.md", "shoal export WHERE [TABLE]... --out FOLDER", WHERE=newer, FOLDER="one", **{"[TABLE]...": "emb"})
         here.types("export.md", "shoal export WHERE --out FOLDER", WHERE=newer, FOLDER="out")
         here.types("export.md", "shoal export WHERE emb --format safetensors --state --out FOLDER", WHERE=newer, FOLDER="safe")
+        here.types("export.md", "shoal export WHERE --onnx --out FOLDER", WHERE=newer, FOLDER="onnx")
         here.types("export.md", "shoal export WHERE --format tsv --since OLDER --out FOLDER", WHERE=newer, OLDER=older, FOLDER="since")
+        assert (space / "onnx/model.onnx").stat().st_size > 0
         assert (space / "since/emb.erased.tsv").exists() and (space / "out/emb.keys.npy").exists() and not (space / "one/dense_stats.hidden.0.mean.npy").exists()
         here.types("fleet.md", "shoal export DIR/NAME TABLE --out FOLDER --missing-ok", **{"DIR/NAME": newer}, TABLE="emb", FOLDER="some")
         here.types("fleet.md", "shoal export DIR/000007 --out FOLDER", **{"DIR/000007": older}, FOLDER="old")
@@ -89,7 +91,7 @@ def commands_work_as_printed(space):
 def python_works_as_printed(space, fleet):
     """The page's two readers find the weights that `inspect` shows."""
     weights, key = (got := row(fleet, "user", "u5"))["weights"][1:], int(got["key"], 16)
-    by_numpy, by_struct = python_blocks("export.md")
+    by_numpy, by_struct, _ = python_blocks("export.md")  # the third: test_onnx
     (space / "safe/../out/model.safetensors").write_bytes((space / "safe/model.safetensors").read_bytes())
     known = {"key": key}
     if subprocess.run([sys.executable, "-c", "import numpy"], capture_output=True, check=False).returncode == 0:

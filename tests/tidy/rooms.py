@@ -48,7 +48,7 @@ ROOMS = {
     "worker/lib": f"worker/train worker/data dense/model dense proto/wire proto/net {BELOW}",
     "worker": f"worker/train worker/data dense/model dense proto/wire proto/metric proto/net proto/http proto/meter {BELOW}",
     "deploy/reference": f"proto/wire proto/meter {BELOW}",
-    "deploy/cli": f"dense worker/train worker/data embedding/checkpoint embedding/engine embedding/rows proto/wire proto/metric proto/net proto/http {BELOW}",
+    "deploy/cli": f"dense/model dense worker/train worker/data embedding/checkpoint embedding/engine embedding/rows proto/wire proto/metric proto/net proto/http {BELOW}",
 }
 OWNERS = {
     "embedding/engine.h": "embedding/engine",

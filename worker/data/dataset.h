@@ -20,6 +20,7 @@
 #include "proto/base/nameset.h"
 #include "proto/base/positions.h"
 #include "proto/job/job.h"
+#include "proto/job/legend.h"
 #include "proto/wire/wire.h"
 #include "worker/data/batch.h"
 
@@ -103,6 +104,16 @@ int dataset_by(const struct dataset *d, bool (*see)(void *context, const struct 
 /* Fields, numerics and pooling of this job's format and columns. Reads no more than the first line
  * of the first train file. */
 int dataset_shape(const struct job *job, struct model_shape *out, struct err *e);
+/* The network's inputs in the order of the shape. */
+struct dataset_inputs {
+    struct model_shape shape;
+    /* by these names the tables know them (proto/job/legend.h) */
+    char field[LIMIT_FIELDS][LEGEND_NAME], numeric[LIMIT_NUMERIC][LEGEND_NAME];
+    uint16_t key_field[LIMIT_FIELDS]; /* the field number in the keys of the field's values */
+};
+/* Takes them from the names that the tables know, and where those do not define all columns from
+ * the head of the job's input. Errors as dataset_open. */
+int dataset_inputs(const struct job *job, struct dataset_inputs *out, struct err *e);
 /* Checks that all files of all splits exist and are readable, and that the columns fit. Streams and
  * commands are not run; the training input of a job that trains nothing may be gone. Errors as
  * dataset_open. */

@@ -5,6 +5,7 @@
 #include "proto/job/config.h"
 #include "proto/wire/wire.h"
 #include "worker/data/dated.h"
+#include "worker/data/feature_inner.h"
 #include "worker/data/heads.h"
 #include "worker/data/object.h"
 
@@ -112,6 +113,27 @@ int dataset_shape(const struct job *job, struct model_shape *out, struct err *e)
     if (rc != 0)
         return rc;
     *out = f.shape;
+    features_free(&f);
+    return 0;
+}
+
+int dataset_inputs(const struct job *job, struct dataset_inputs *out, struct err *e)
+{
+    struct features f;
+    int rc;
+    if (job->data.format != DATA_EVENTS && feature_names_known(job))
+        rc = features_make(job, "the tables", NULL, 0, &f, e);
+    else
+        rc = dataset_features(job, &f, e);
+    if (rc != 0)
+        return rc;
+    out->shape = f.shape;
+    for (uint32_t i = 0; i < f.shape.fields; i++) {
+        feature_use_name(&f, &f.field[i], out->field[i]);
+        out->key_field[i] = (uint16_t)f.field[i].key_field;
+    }
+    for (uint32_t i = 0; i < f.shape.numerics; i++)
+        feature_use_name(&f, &f.numeric[i], out->numeric[i]);
     features_free(&f);
     return 0;
 }

@@ -242,15 +242,20 @@ static bool is_made(const struct legend_name *x)
     return strcmp(x->what, "number missing") == 0 || strncmp(x->what, "cross", 5) == 0;
 }
 
-/* Adds all names of the job and the tables: at most LIMIT_FIELDS of each list. */
-static void names_of_all(struct key_names *n, const struct job *job)
+static int compare_cells(const void *a, const void *b)
+{
+    const struct cell *x = a, *y = b;
+    int order = memcmp(x->text, y->text, MIN(x->bytes, y->bytes));
+    if (order != 0)
+        return order;
+    return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
+}
+
+/* Adds the names that keys of the job have: at most LIMIT_FIELDS of each list. */
+static void names_of_keys(struct key_names *n, const struct job *job)
 {
     for (uint32_t i = 0; i < job->data.label_count; i++)
         name_put(n, job->data.label[i]);
-    for (uint32_t l = LEGEND_FIELDS; l <= LEGEND_NUMBERS; l++)
-        for (uint32_t i = 0; i < job->legend.count[l]; i++)
-            if (job->legend.name[l][i].here && !is_made(&job->legend.name[l][i]))
-                name_put(n, job->legend.name[l][i].name);
     for (uint32_t i = 0; i < job->features.cross_count; i++)
         for (uint32_t k = 0; k < job->features.cross[i].columns; k++)
             name_put(n, job->features.cross[i].column[k]);
@@ -264,6 +269,43 @@ static void names_of_all(struct key_names *n, const struct job *job)
     name_put(n, job->data.time);
 }
 
+/* Adds the names of the job and of the tables. */
+static void names_of_all(struct key_names *n, const struct job *job)
+{
+    names_of_keys(n, job);
+    for (uint32_t l = LEGEND_FIELDS; l <= LEGEND_NUMBERS; l++)
+        for (uint32_t i = 0; i < job->legend.count[l]; i++)
+            if (job->legend.name[l][i].here && !is_made(&job->legend.name[l][i]))
+                name_put(n, job->legend.name[l][i].name);
+}
+
+/* Refuses a header that has a name of the job twice: the job would mean the first column, and learn
+ * from the other one, which may be a copy of the label. Other columns may share a name. */
+static int names_once(const struct features *f, const struct job *job, const char *file,
+                      struct err *e)
+{
+    struct key_names n = {.cell = malloc(CELLS_MAX * sizeof *n.cell)};
+    int rc = 0;
+    if (n.cell == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the names of columns; free some");
+    names_of_keys(&n, job);
+    for (uint32_t k = 0; k < n.count && rc == 0; k++) {
+        uint32_t first = 0, second;
+        while (first < f->columns && compare_cells(&f->name[first], &n.cell[k]) != 0)
+            first++;
+        second = first + 1;
+        while (second < f->columns && compare_cells(&f->name[second], &n.cell[k]) != 0)
+            second++;
+        if (second < f->columns)
+            rc = err_set(e, SHOAL_E_DATA,
+                         "%s:1: columns %u and %u both have the name \"%.63s\", which the job "
+                         "names: give one of them another name, or take it out of the file",
+                         file, first, second, n.cell[k].text);
+    }
+    free(n.cell);
+    return rc;
+}
+
 static int names_together(struct features *f, const struct job *job, struct err *e)
 {
     struct key_names n = {.cell = malloc(CELLS_MAX * sizeof *n.cell)};
@@ -273,15 +315,6 @@ static int names_together(struct features *f, const struct job *job, struct err 
     int rc = names_copy(f, n.cell, n.count, e);
     free(n.cell);
     return rc;
-}
-
-static int compare_cells(const void *a, const void *b)
-{
-    const struct cell *x = a, *y = b;
-    int order = memcmp(x->text, y->text, MIN(x->bytes, y->bytes));
-    if (order != 0)
-        return order;
-    return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
 }
 
 /* Names the columns of a keyed format: those of the first row, and all that the job names,
@@ -319,8 +352,12 @@ static int names_of_head(struct features *f, const struct job *job, const char *
         return rc;
     if (f->format->keyed)
         return names_keyed(f, job, cell, count, e);
-    if (f->header)
-        return names_copy(f, cell, count, e);
+    if (f->header) {
+        rc = names_copy(f, cell, count, e);
+        if (rc == 0 && job != NULL) /* a later file: its columns are found by those of the first */
+            rc = names_once(f, job, file, e);
+        return rc;
+    }
     if (!f->format->named || job->data.column_count == 0)
         return feature_names_numbers(f, count, e);
     if (job->data.column_count != count)

@@ -331,6 +331,22 @@ bool coord_cluster_lost_of(const struct coord_fleet *f, uint32_t shard,
            (f->cluster.tablets == 0 || coord_cluster_led_of(&f->cluster, shard, tables) > 0);
 }
 
+/* A REPLACE notes the next run beside each number that it makes vacant (member.h), so the newest
+ * one's numbers have the highest one. */
+bool coord_cluster_replaced_of(const struct coord_fleet *f, const struct table_set *tables)
+{
+    const struct coord_members *m = &f->members;
+    uint64_t newest = 1;
+    bool took = false;
+    for (uint32_t s = 0; s < m->shards; s++)
+        newest = MAX(newest, m->shard[s].replaced);
+    for (uint32_t s = 0; s < m->shards; s++)
+        took =
+            took || (m->shard[s].replaced == newest &&
+                     (f->cluster.tablets == 0 || coord_cluster_led_of(&f->cluster, s, tables) > 0));
+    return took;
+}
+
 int coord_cluster_made_check(const struct coord_fleet *f, const struct table_set *tables,
                              bool begins, struct err *e)
 {

@@ -99,6 +99,9 @@ bool coord_cluster_lost(const struct coord_fleet *f, uint32_t shard);
  * places are not known are lost with any shard. */
 bool coord_cluster_lost_of(const struct coord_fleet *f, uint32_t shard,
                            const struct table_set *tables);
+/* True when a shard whose number the newest REPLACE made vacant leads tablets of these tables, also
+ * after another folder has taken the number. */
+bool coord_cluster_replaced_of(const struct coord_fleet *f, const struct table_set *tables);
 /* Checks that the rows of these tables in memory are all there, or none are; a shard without
  * tablets of them has none. EXISTS: some servers have lost their rows and others have not; the
  * error names one of each. NOINPUT: a job begins with these tables (`begins`), and all servers have

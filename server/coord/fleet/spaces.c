@@ -177,16 +177,25 @@ bool coord_spaces_have(const struct coord_fleet *f)
     return any;
 }
 
-/* Marks those with tables but this one, or, of a shard, those that it had rows of (COORD_NOBODY:
- * all). */
+/* A shard has lost the rows that were in its memory; COORD_NOBODY: the shards of the newest
+ * REPLACE have lost theirs. */
+static bool loses(const struct coord_fleet *f, const struct coord_space *s, uint32_t shard)
+{
+    if (!table_set_any(s->numbers) || !has_rows(f, s))
+        return false;
+    if (shard == COORD_NOBODY)
+        return coord_cluster_replaced_of(f, &s->numbers);
+    return coord_cluster_lost_of(f, shard, &s->numbers);
+}
+
+/* Marks the spaces that lose rows but this one. */
 static bool mark(struct coord_fleet *f, const struct coord_space *but, uint32_t shard,
                  const char *how)
 {
     struct err e = {0};
     bool any = false;
     COORD_EACH_SPACE (f, s) {
-        if (s == but || !table_set_any(s->numbers) || !has_rows(f, s) ||
-            (shard != COORD_NOBODY && !coord_cluster_lost_of(f, shard, &s->numbers)))
+        if (s == but || !loses(f, s, shard))
             continue;
         log_warn("%s: those of space %s are lost: shoal drop %s, and begin it with a checkpoint",
                  how, s->name, s->name);
@@ -200,9 +209,20 @@ static bool mark(struct coord_fleet *f, const struct coord_space *but, uint32_t 
     return f->fatal == 0;
 }
 
-bool coord_spaces_mark(struct coord_fleet *f, const struct coord_space *but, const char *how)
+bool coord_spaces_replaced(struct coord_fleet *f, const struct coord_space *but, const char *how)
 {
     return mark(f, but, COORD_NOBODY, how);
+}
+
+void coord_spaces_replaced_text(const struct coord_fleet *f, const struct coord_space *but,
+                                char *out, size_t bytes)
+{
+    size_t at = 0;
+    out[0] = 0;
+    COORD_EACH_SPACE (f, s)
+        if (s != but && loses(f, s, COORD_NOBODY) && at + LIMIT_NAME + 3 < bytes)
+            at += (size_t)snprintf(out + at, bytes - at, "%s%s", text_if(at > 0, ", "),
+                                   text_unless_empty(s->name, "one without a name"));
 }
 
 bool coord_spaces_lost(struct coord_fleet *f, uint32_t shard)

@@ -162,9 +162,13 @@ bool coord_space_forget(struct coord_fleet *f, struct coord_space *s);
  * and has yet to go back or to end, whose process must be known as the one without rows until
  * then. */
 bool coord_spaces_lost(struct coord_fleet *f, uint32_t shard);
-/* A server's rows are gone for good: marks all spaces with tables but this one (NULL: all), one
- * that is half dropped too. how: a sentence without its end. False: the store failed. */
-bool coord_spaces_mark(struct coord_fleet *f, const struct coord_space *but, const char *how);
+/* A server's rows are gone for good, by the newest REPLACE: marks the spaces that had rows of it
+ * but this one (NULL: all), one that is half dropped too. how: a sentence without its end. False:
+ * the store failed. */
+bool coord_spaces_replaced(struct coord_fleet *f, const struct coord_space *but, const char *how);
+/* Writes the names of those that it would mark; "": none. */
+void coord_spaces_replaced_text(const struct coord_fleet *f, const struct coord_space *but,
+                                char *out, size_t bytes);
 /* True when a space has rows that could be lost: its tables are there, and its job, if one runs,
  * does not bring others. */
 bool coord_spaces_have(const struct coord_fleet *f);

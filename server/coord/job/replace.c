@@ -136,7 +136,8 @@ static int begin(struct coord *c, struct coord_ask *a, coord_errand_done done)
 
 /* ---- the order ------------------------------------------------------------------------------- */
 
-/* Stores the order. The other spaces have lost rows with the server; j's goes back as a whole. */
+/* Stores the order. Other spaces with rows of the server have lost these; j's goes back as a
+ * whole. */
 static int put(struct coord *c, struct coord_ask *a, const struct coord_job *j)
 {
     struct coord_fleet *f = &c->fleet;
@@ -145,13 +146,15 @@ static int put(struct coord *c, struct coord_ask *a, const struct coord_job *j)
     const struct coord_space *stays = coord_phase_running(j) ? j->space : NULL;
     char names[ERR_TEXT_MAX / 2], how[LIMIT_NAME + 80];
     bool others = coord_spaces_held(f) > 1 || is_bare(c, j);
-    coord_spaces_text(f, stays, names, sizeof names);
     (void)snprintf(how, sizeof how, "server %s is replaced, whose disk is lost with its rows",
                    w->server);
-    if (!coord_replace_put(f, w->server, w->from) || (others && !coord_spaces_mark(f, stays, how)))
+    if (!coord_replace_put(f, w->server, w->from))
+        return SHOAL_E_IO;
+    coord_spaces_replaced_text(f, stays, names, sizeof names);
+    if (others && !coord_spaces_replaced(f, stays, how))
         return SHOAL_E_IO;
     size_t at = strlen(to->told);
-    if (others)
+    if (others && names[0] != 0)
         (void)snprintf(to->told + at, sizeof to->told - at,
                        "; shoal drop, then begin with a checkpoint of its own, each space that has "
                        "lost rows with it: %s",
@@ -282,7 +285,7 @@ void coord_replace_step(struct coord *c)
         return;
     memcpy(from, c->fleet.replace.from, sizeof from);
     if (is_bare(c, j)) { /* the job that was to go back has ended before it did */
-        if (coord_spaces_mark(&c->fleet, NULL, "no job has gone back to the checkpoint"))
+        if (coord_spaces_replaced(&c->fleet, NULL, "no job has gone back to the checkpoint"))
             (void)coord_replace_done(&c->fleet);
         return;
     }

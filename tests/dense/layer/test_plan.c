@@ -1,6 +1,7 @@
 /* test_plan.c: the places of gradients (dense/layer/plan_settle.c): random plans of linear layers,
  * activations, norms, heads, products and pairs over shared, overlapping and unread views agree
  * with finite differences; and the expected results of single plans. */
+#include "dense/layer/lower.h"
 #include "dense/model/models.h"
 #include "dense/model/run.h"
 #include "tests/lib/dense_check.h"
@@ -114,8 +115,16 @@ static void product_backward(const struct layer *l, struct pass *p, uint32_t fir
     }
 }
 
-static const struct layer_ops product_layer = {
-    .name = "product", .forward = product_forward, .backward = product_backward};
+static void product_lower(const struct layer *l, struct lower *w)
+{
+    uint32_t x = lower_read(w, l->x), z = lower_read(w, l->z);
+    lower_write(w, l->y, graph_binary(lower_graph(w), "Mul", x, z));
+}
+
+static const struct layer_ops product_layer = {.name = "product",
+                                               .forward = product_forward,
+                                               .backward = product_backward,
+                                               .lower = product_lower};
 
 static void product_double(const struct layer *l, struct double_pass *p)
 {

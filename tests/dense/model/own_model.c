@@ -1,5 +1,6 @@
 /* own_model.c: Deep Crossing (Shan et al. 2016), the example of dense/README.md: residual units
  * over the field vectors and the numbers, y = relu(x + W2 relu(W1 x + b1) + b2), and a head. */
+#include "dense/layer/lower.h"
 #include "dense/layer/plan.h"
 
 /* y = x + z. A layer fetches rows of its views and calls kernels of the backend. The backend has
@@ -33,8 +34,15 @@ static void sum_backward(const struct layer *l, struct pass *p, uint32_t first, 
     hand_on(l, p, l->x, l->add, first, count);
 }
 
+/* The layer as an operator of ONNX. */
+static void sum_lower(const struct layer *l, struct lower *w)
+{
+    uint32_t x = lower_read(w, l->x), z = lower_read(w, l->z);
+    lower_write(w, l->y, graph_binary(lower_graph(w), "Add", x, z));
+}
+
 static const struct layer_ops sum_layer = {
-    .name = "sum", .forward = sum_forward, .backward = sum_backward};
+    .name = "sum", .forward = sum_forward, .backward = sum_backward, .lower = sum_lower};
 
 void model_deep_crossing_plan(struct plan *p)
 {

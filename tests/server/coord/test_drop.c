@@ -241,6 +241,15 @@ START_TEST(drop_that_has_not_begun_leaves_the_space)
 }
 END_TEST
 
+/* The disk of a shard's server is gone for good, with rows of all spaces. */
+static void lose_all(const char *how)
+{
+    uint64_t *replaced = &r.coord->fleet.members.shard[0].replaced;
+    *replaced = 1;
+    ck_assert(coord_spaces_replaced(&r.coord->fleet, NULL, how));
+    *replaced = 0;
+}
+
 /* Other rows of the space are lost while those of a table go (_i 0), or before any has gone and the
  * drop ends there (_i 1): neither end of the drop makes the space whole. */
 START_TEST(drop_of_a_table_brings_no_lost_rows_back)
@@ -251,7 +260,7 @@ START_TEST(drop_of_a_table_brings_no_lost_rows_back)
     ck_assert_int_eq(ask("one/emb", 1), 0);
     rig_go(500);
     ck_assert_int_eq(rig_space("one")->state, SPACE_HALF);
-    ck_assert(coord_spaces_mark(&r.coord->fleet, NULL, "rows are lost"));
+    lose_all("rows are lost");
     if (_i == 1)
         sim_kill(r.shard[1].node);
     r.shard[1].drop_slow = false;
@@ -432,7 +441,7 @@ END_TEST
 START_TEST(spaces_that_are_lost_are_known_to_the_shards)
 {
     begin();
-    ck_assert(coord_spaces_mark(&r.coord->fleet, NULL, "server-1 has started again"));
+    lose_all("server-1 has started again");
     rig_go(1000);
     if (rig_space("one")->state != SPACE_LOST) /* it is that of the slot's job */
         ck_abort_msg("one is in state %u", rig_space("one")->state);

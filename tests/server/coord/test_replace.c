@@ -386,6 +386,36 @@ static uint32_t state_of(const char *name)
     return s->state;
 }
 
+/* The server that is lost leads no tablet of a space any more: that space has lost nothing. */
+static void move_away(const char *space)
+{
+    struct coord_cluster *cl = &r.coord->fleet.cluster;
+    const struct coord_space *s = coord_space_find(&r.coord->fleet, space);
+    TABLE_SET_EACH (t, &s->numbers)
+        for (uint32_t i = 0; i < UINT32_C(1) << cl->bits[t]; i++)
+            cl->shard_of[cl->first[t] + i] = 0;
+}
+
+START_TEST(replace_beside_a_space_of_other_servers)
+{
+    char path[LIMIT_PATH];
+    rig_start("u", "ssp");
+    done_once();
+    next_job('t');
+    run_batches(30);
+    (void)snprintf(path, sizeof path, "%s", make("noon"));
+    run_batches(60);
+    lose(1);
+    go(2 * SECOND);
+    move_away("u");
+    given("server-1", path);
+    const char *told = r.answer.u.REPLACE_reply.told;
+    ck_assert_msg(strstr(told, "lost rows with it") == NULL, "%s", told);
+    ck_assert_uint_eq(state_of("u"), SPACE_IS);
+    rig_stop();
+}
+END_TEST
+
 /* The job that runs goes back to its checkpoint (_i 0), or none runs (_i 1): spaces that have lost
  * rows with the server are marked, and the answer names them. */
 START_TEST(replace_beside_other_spaces)
@@ -523,6 +553,7 @@ int main(void)
     tcase_add_loop_test(t, replace_takes_no_folder_of_before, 0, 2);
     tcase_add_test(t, replace_without_a_job_leaves_the_tables_to_the_next);
     tcase_add_loop_test(t, replace_beside_other_spaces, 0, 2);
+    tcase_add_test(t, replace_beside_a_space_of_other_servers);
     tcase_add_loop_test(t, replace_after_a_job_without_tables, 0, 3);
     tcase_add_test(t, replace_is_refused);
     return suite_main(s);

@@ -441,6 +441,17 @@ START_TEST(feature_labels_that_contradict_are_refused)
 }
 END_TEST
 
+/* The second column would be learnt from, and may be the label's copy. Columns that the job does
+ * not name may share a name. */
+START_TEST(feature_header_has_a_name_of_the_job_once)
+{
+    set(job.data.label[0], "click");
+    job.data.label_count = 1;
+    check_refused("click,user,click", SHOAL_E_DATA,
+                  "columns 0 and 2 both have the name \"click\", which the job names");
+}
+END_TEST
+
 START_TEST(feature_weight_is_a_number_and_no_feature)
 {
     set(job.data.weight, "w");
@@ -1070,6 +1081,7 @@ int main(void)
     tcase_add_test(t, feature_time_goes_by_a_format);
     tcase_add_test(t, feature_time_is_a_column_and_no_feature);
     tcase_add_test(t, feature_times_that_are_none_are_refused);
+    tcase_add_test(t, feature_header_has_a_name_of_the_job_once);
     tcase_add_test(t, feature_rules_by_field_find_their_numbers);
     suite_add_tcase(s, t);
     SRunner *run = srunner_create(s);
