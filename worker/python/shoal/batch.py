@@ -90,9 +90,14 @@ class Batch:
         """Gives the batch back undone: this worker or another one gets it again."""
         self._give(str(reason), None)
 
+    def drop(self):
+        """The worker is being closed, and its arrays with it: the batch cannot be given back any more."""
+        self._take_back = None
+        self.leaves.clear()
+
     def _give(self, reason, scores):
         if self._take_back is None:
-            raise errors.UsageError("the batch was given back before")
+            raise errors.UsageError("the batch was given back before, by done, fail or the end of its worker")
         if scores is not None and self.scores is not None:
             self.scores[...] = scores.reshape(self.scores.shape)
         take_back, self._take_back = self._take_back, None

@@ -166,7 +166,7 @@ class Servers:
             self._fits(batch)
         self.batch = batch
         for name, parameter in self.parameters.items():
-            parameter.copy_(tensor(batch.tensors[name].values))
+            parameter.copy_(tensor(batch.tensors[name].values).view(parameter.shape))
 
     def _fits(self, batch):
         mine = {name: tuple(p.shape) or (1,) for name, p in self.parameters.items()}

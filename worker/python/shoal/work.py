@@ -48,6 +48,7 @@ class Work:
 
     def __init__(self, handle):
         self._handle, self._before = handle, None
+        self._out = set()  # batches that are not given back
 
     @property
     def job(self):
@@ -79,15 +80,16 @@ class Work:
             if code == errors.END:
                 return None
             if code != errors.AGAIN:
-                return Batch(info.contents, self, lambda batch, reason, scores: self._give(info, reason))
+                batch = Batch(info.contents, self, lambda batch, reason, scores: self._give(batch, info, reason))
+                self._out.add(batch)
+                return batch
             if left is not None:
                 left -= part
                 if left <= 0:
                     raise TimeoutError(f"no batch came within {wait} s")
 
-    def _give(self, info, reason):
-        if not self._handle:  # closed: its lanes went back, with the batch
-            return
+    def _give(self, batch, info, reason):
+        self._out.discard(batch)
         if reason is None:
             lib.call("shoal_work_done", self._handle, info)
         else:
@@ -101,6 +103,9 @@ class Work:
     def close(self):
         """Gives the lanes back, waits for what is in flight, and ends. Arrays of its batches are no more."""
         handle, self._handle = self._handle, ctypes.c_void_p()
+        for batch in self._out:
+            batch.drop()
+        self._out.clear()
         if handle:
             lib.function("shoal_work_close")(handle)
 
