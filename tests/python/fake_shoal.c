@@ -1,7 +1,9 @@
-/* fake_shoal.c: libshoal in memory, for tests of the Python package: two tables of KEYS rows each, which are trained by sgd with a rate of 1, one tensor, and a
- * job of BATCHES batches and one evaluation behind each second one.
+/* fake_shoal.c: libshoal in memory, for tests of the Python package: two tables of KEYS rows each,
+ * which are trained by sgd with a rate of 1, one tensor, and a job of BATCHES batches, of which each
+ * third is an evaluation.
  *
- * The coordinator's name says what happens: "one": each field has one value; "many": 0 to 3 values, with factors; "idle": no batch comes; others: UNREACHABLE. */
+ * The coordinator's name decides: "one": each field has one value; "many": 0 to 3 values, with
+ * factors; "idle": no batch comes; any other name is UNREACHABLE. */
 #include "worker/lib/shoal.h"
 
 #include <math.h>
@@ -9,7 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEYS = 64, EXAMPLES = 5, FIELDS = 3, TABLES = 2, BATCHES = 6, FLOATS = 6, VALUES = EXAMPLES * FIELDS * 3 };
+enum {
+    KEYS = 64,
+    EXAMPLES = 5,
+    FIELDS = 3,
+    TABLES = 2,
+    BATCHES = 6,
+    FLOATS = 6,
+    VALUES = EXAMPLES * FIELDS * 3
+};
 static const uint32_t width[TABLES] = {3, 4}, first[TABLES] = {1, 0};
 static const char *const names[TABLES] = {"emb", "wide"};
 static float store[TABLES][KEYS][4];
@@ -24,7 +34,8 @@ struct shoal_work {
     struct shoal_batch_tensor tensor;
     struct shoal_batch_field field[FIELDS];
     uint64_t keys[TABLES][KEYS];
-    float rows[TABLES][KEYS * 4], gradients[TABLES][KEYS * 4], dense[FLOATS], dense_gradients[FLOATS];
+    float rows[TABLES][KEYS * 4], gradients[TABLES][KEYS * 4], dense[FLOATS],
+        dense_gradients[FLOATS];
     uint32_t index[VALUES], offset[EXAMPLES * FIELDS + 1];
     float factor[VALUES], label[EXAMPLES], numeric[EXAMPLES * 2], scores[EXAMPLES];
 };
@@ -91,7 +102,8 @@ uint32_t shoal_fleet_tables(const shoal_fleet *f)
     return TABLES;
 }
 
-int shoal_fleet_table(const shoal_fleet *f, uint32_t t, struct shoal_table *out, struct shoal_error *e)
+int shoal_fleet_table(const shoal_fleet *f, uint32_t t, struct shoal_table *out,
+                      struct shoal_error *e)
 {
     (void)f;
     snprintf(out->name, sizeof out->name, "%s", names[t]);
@@ -117,7 +129,8 @@ int shoal_fleet_find(const shoal_fleet *f, const char *name, uint32_t *index, st
     return refuse(e, SHOAL_ERROR_NOT_FOUND, "there is no such table: there are emb, wide");
 }
 
-int shoal_fleet_key(const shoal_fleet *f, uint32_t table, const char *field, const char *value, size_t bytes, uint64_t *key, struct shoal_error *e)
+int shoal_fleet_key(const shoal_fleet *f, uint32_t table, const char *field, const char *value,
+                    size_t bytes, uint64_t *key, struct shoal_error *e)
 {
     (void)f;
     (void)table;
@@ -125,7 +138,8 @@ int shoal_fleet_key(const shoal_fleet *f, uint32_t table, const char *field, con
     return ok(e);
 }
 
-int shoal_fetch(shoal_fleet *f, uint32_t t, const uint64_t *keys, size_t count, float *to, float *state, uint8_t *found, struct shoal_error *e)
+int shoal_fetch(shoal_fleet *f, uint32_t t, const uint64_t *keys, size_t count, float *to,
+                float *state, uint8_t *found, struct shoal_error *e)
 {
     (void)f;
     for (size_t i = 0; i < count; i++) {
@@ -140,8 +154,9 @@ int shoal_fetch(shoal_fleet *f, uint32_t t, const uint64_t *keys, size_t count, 
     return ok(e);
 }
 
-int shoal_assign(shoal_fleet *f, uint32_t t, const uint64_t *keys, size_t count, const float *from, const float *state, uint32_t flags,
-                 struct shoal_assigned *counts, struct shoal_error *e)
+int shoal_assign(shoal_fleet *f, uint32_t t, const uint64_t *keys, size_t count, const float *from,
+                 const float *state, uint32_t flags, struct shoal_assigned *counts,
+                 struct shoal_error *e)
 {
     (void)f;
     (void)state;
@@ -170,7 +185,8 @@ static void shape_set(char *name, size_t bytes, uint32_t *rank, uint32_t *shape,
     *floats = FLOATS;
 }
 
-int shoal_fleet_tensor(const shoal_fleet *f, uint32_t i, struct shoal_tensor *out, struct shoal_error *e)
+int shoal_fleet_tensor(const shoal_fleet *f, uint32_t i, struct shoal_tensor *out,
+                       struct shoal_error *e)
 {
     (void)f;
     (void)i;
@@ -178,7 +194,8 @@ int shoal_fleet_tensor(const shoal_fleet *f, uint32_t i, struct shoal_tensor *ou
     return ok(e);
 }
 
-int shoal_tensor_read(shoal_fleet *f, const char *name, float *to, size_t floats, struct shoal_error *e)
+int shoal_tensor_read(shoal_fleet *f, const char *name, float *to, size_t floats,
+                      struct shoal_error *e)
 {
     (void)f;
     (void)name;
@@ -186,7 +203,8 @@ int shoal_tensor_read(shoal_fleet *f, const char *name, float *to, size_t floats
     return ok(e);
 }
 
-int shoal_tensor_write(shoal_fleet *f, const char *name, const float *from, size_t floats, struct shoal_error *e)
+int shoal_tensor_write(shoal_fleet *f, const char *name, const float *from, size_t floats,
+                       struct shoal_error *e)
 {
     (void)f;
     (void)name;
@@ -216,7 +234,8 @@ static void values_make(struct shoal_work *w)
         uint32_t count = w->many ? (seed >> 20) % 4 : 1;
         for (uint32_t v = 0; v < count; v++, at++) {
             seed = seed * 1664525u + 1013904223u;
-            w->index[at] = place(w, w->field[bag % FIELDS].table, (seed >> 16) % 16 + bag % FIELDS * 16);
+            w->index[at] =
+                place(w, w->field[bag % FIELDS].table, (seed >> 16) % 16 + bag % FIELDS * 16);
             w->factor[at] = 0.5f + (float)(seed >> 28) / 16;
         }
     }
@@ -234,10 +253,25 @@ static void values_make(struct shoal_work *w)
 static void batch_make(struct shoal_work *w, bool read)
 {
     struct shoal_batch *b = &w->batch;
-    *b = (struct shoal_batch){.size = sizeof *b, .kind = !read && w->at % 3 == 2 ? SHOAL_SCORE : SHOAL_TRAIN, .number = w->at + 1, .epoch = 1,
-                              .examples = EXAMPLES, .fields = FIELDS, .numerics = 2, .tasks = 1, .index = w->index, .offset = w->many ? w->offset : NULL,
-                              .factor = w->many ? w->factor : NULL, .numeric = w->numeric, .label = w->label, .tables = TABLES, .tensors = read ? 0 : 1,
-                              .table = w->table, .tensor = &w->tensor, .field = w->field, .scores = read ? NULL : w->scores};
+    *b = (struct shoal_batch){.size = sizeof *b,
+                              .kind = !read && w->at % 3 == 2 ? SHOAL_SCORE : SHOAL_TRAIN,
+                              .number = w->at + 1,
+                              .epoch = 1,
+                              .examples = EXAMPLES,
+                              .fields = FIELDS,
+                              .numerics = 2,
+                              .tasks = 1,
+                              .index = w->index,
+                              .offset = w->many ? w->offset : NULL,
+                              .factor = w->many ? w->factor : NULL,
+                              .numeric = w->numeric,
+                              .label = w->label,
+                              .tables = TABLES,
+                              .tensors = read ? 0 : 1,
+                              .table = w->table,
+                              .tensor = &w->tensor,
+                              .field = w->field,
+                              .scores = read ? NULL : w->scores};
     for (uint32_t i = 0; i < FIELDS; i++) {
         snprintf(w->field[i].name, sizeof w->field[i].name, "f%u", i);
         w->field[i].table = i == 2;
@@ -259,7 +293,8 @@ static void batch_make(struct shoal_work *w, bool read)
     memset(w->gradients, 0, sizeof w->gradients);
     memset(w->dense_gradients, 0, sizeof w->dense_gradients);
     memcpy(w->dense, weights, sizeof weights);
-    shape_set(w->tensor.name, sizeof w->tensor.name, &w->tensor.rank, w->tensor.shape, &w->tensor.floats);
+    shape_set(w->tensor.name, sizeof w->tensor.name, &w->tensor.rank, w->tensor.shape,
+              &w->tensor.floats);
     w->tensor.values = w->dense;
     w->tensor.gradients = b->kind == SHOAL_SCORE ? NULL : w->dense_gradients;
 }
@@ -281,7 +316,8 @@ const char *shoal_work_job(const shoal_work *w)
     return "job: fake\n";
 }
 
-int shoal_work_next(shoal_work *w, uint32_t wait_ms, struct shoal_batch **out, struct shoal_error *e)
+int shoal_work_next(shoal_work *w, uint32_t wait_ms, struct shoal_batch **out,
+                    struct shoal_error *e)
 {
     (void)wait_ms;
     if (w->idle)

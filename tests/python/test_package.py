@@ -34,8 +34,8 @@ if torch is not None:
     torch.manual_seed(1)
     torch.set_num_threads(1)
 SCRATCH = tempfile.TemporaryDirectory()
-NAMES = {library.ErrorText: "shoal_error", library.FleetOptions: "shoal_fleet_options", library.TableInfo: "shoal_table", library.AssignedCounts: "shoal_assigned",
-         library.TensorInfo: "shoal_tensor", library.BatchTable: "shoal_batch_table", library.BatchTensor: "shoal_batch_tensor",
+NAMES = {library.ErrorText: "shoal_error", library.FleetOptions: "shoal_fleet_options", library.TableInfo: "shoal_table",
+         library.AssignedCounts: "shoal_assigned", library.TensorInfo: "shoal_tensor", library.BatchTable: "shoal_batch_table", library.BatchTensor: "shoal_batch_tensor",
          library.BatchField: "shoal_batch_field", library.BatchInfo: "shoal_batch", library.WorkOptions: "shoal_work_options",
          library.ProgressCounts: "shoal_progress", library.ReadOptions: "shoal_read_options"}
 
