@@ -7,6 +7,7 @@
 #include "proto/job/optimizer.h"
 #include "proto/net/name.h"
 #include "worker/lib/lib_error.h"
+#include "worker/train/assigner.h"
 #include "worker/train/fetcher.h"
 
 #include <stdio.h>
@@ -52,7 +53,7 @@ int fleet_run(struct shoal_fleet *f, const char *what, struct err *e)
     return 0;
 }
 
-static void call_begin(struct shoal_fleet *f)
+void fleet_begin(struct shoal_fleet *f)
 {
     f->over = false;
     f->end = (struct err){.code = 0};
@@ -157,6 +158,8 @@ static void on_map(void *context)
     f->mapped = true;
     if (f->fetcher != NULL)
         fetcher_remap(f->fetcher);
+    if (f->assigner != NULL)
+        assigner_remap(f->assigner);
 }
 
 static int tables_read(struct shoal_fleet *f, struct err *e)
@@ -169,12 +172,12 @@ static int tables_read(struct shoal_fleet *f, struct err *e)
     if (f->schema == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     f->asked = 0;
-    call_begin(f);
+    fleet_begin(f);
     ask_table(f);
     int rc = fleet_run(f, "shoal_fleet_open", e);
     if (rc != 0)
         return rc;
-    call_begin(f);
+    fleet_begin(f);
     f->ask = (struct request){.type = WIRE_TYPE_JOB_TEXT,
                               .target = CLIENT_COORDINATOR,
                               .build = ask_build,
@@ -228,7 +231,7 @@ static int fleet_connect(struct shoal_fleet *f, bool insecure, struct err *e)
     if (rc != 0)
         return rc;
     net_set_handler(f->net, &handler, f);
-    call_begin(f);
+    fleet_begin(f);
     client_map_refresh(f->client);
     rc = fleet_run(f, "shoal_fleet_open", e);
     if (rc != 0)
@@ -268,6 +271,7 @@ void shoal_fleet_close(shoal_fleet *f)
     if (f == NULL)
         return;
     fetcher_free(f->fetcher);
+    assigner_free(f->assigner);
     if (f->client != NULL)
         client_free(f->client);
     if (f->net != NULL)
@@ -280,6 +284,14 @@ void shoal_fleet_close(shoal_fleet *f)
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
+
+uint32_t fleet_state_floats(const struct table_schema *s)
+{
+    uint32_t floats = schema_state_floats(s);
+    if (s->rules.stats != 0)
+        floats -= (uint32_t)(sizeof(struct row_stats) / sizeof(float));
+    return floats;
+}
 
 uint32_t shoal_fleet_tables(const shoal_fleet *fleet)
 {
@@ -300,9 +312,7 @@ int shoal_fleet_table(const shoal_fleet *fleet, uint32_t index, struct shoal_tab
     t.width = s->width;
     t.first = s->zero_first;
     t.dim = s->width - s->zero_first;
-    t.state = schema_state_floats(s);
-    if (s->rules.stats != 0)
-        t.state -= (uint32_t)(sizeof(struct row_stats) / sizeof(float));
+    t.state = fleet_state_floats(s);
     t.values = s->values;
     t.stats = s->rules.stats != 0;
     t.lr = s->optimizer.lr;
@@ -354,8 +364,7 @@ int shoal_fetch(shoal_fleet *f, uint32_t table, const uint64_t *keys, size_t cou
         return lib_ok(e);
     const struct fetcher_options o = {.client = f->client,
                                       .schema = &f->schema[table],
-                                      .number =
-                                          table_set_nth(client_map(f->client)->tables, table),
+                                      .number = table_set_nth(client_map(f->client)->tables, table),
                                       .keys = keys,
                                       .count = count,
                                       .rows = weights,
@@ -364,7 +373,7 @@ int shoal_fetch(shoal_fleet *f, uint32_t table, const uint64_t *keys, size_t cou
                                       .context = f};
     int rc = fetcher_new(&o, &f->fetcher, &own);
     if (rc == 0) {
-        call_begin(f);
+        fleet_begin(f);
         fetcher_start(f->fetcher);
         rc = fleet_run(f, "shoal_fetch", &own);
     }

@@ -12,6 +12,7 @@
 #include "worker/lib/shoal.h"
 #include "worker/train/client.h"
 
+struct assigner;
 struct fetcher;
 
 struct shoal_fleet {
@@ -28,12 +29,17 @@ struct shoal_fleet {
     /* the call under way */
     struct env_timer limit;
     struct request ask;
-    struct fetcher *fetcher;
+    struct fetcher *fetcher; /* NULL, and so is the other: no such call */
+    struct assigner *assigner;
     uint32_t asked; /* the table that is asked for */
     bool mapped, over;
     struct err end; /* its result */
 };
 
+/* Begins a call; fleet_run waits for its end. */
+void fleet_begin(struct shoal_fleet *f);
+/* Floats of a row's optimizer state, without statistics. */
+uint32_t fleet_state_floats(const struct table_schema *s);
 /* Ends the call under way. From the loop. */
 void fleet_end(struct shoal_fleet *f, int status, const char *text);
 /* Runs the loop until fleet_end, or the fleet's wait is over (TIMEOUT). */
