@@ -240,6 +240,11 @@ class Reading(unittest.TestCase):
         kinds = [(b.epoch, b.train) for b in shoal.Reader("one", epochs=2)]
         self.assertEqual(kinds, [(1, True)] * 6 + [(1, False)] * 6 + [(2, True)] * 6 + [(2, False)] * 6)
 
+    def test_a_whole_job_without_validation_is_read_without(self):
+        self.assertEqual([b.train for b in shoal.Reader("one-novalid", epochs=2)], [True] * 12)
+        self.assertRaisesRegex(shoal.NotFound, "names no input", next, iter(shoal.Reader("one-novalid", "valid")))
+        self.assertRaisesRegex(shoal.NotFound, "no such file", list, shoal.Reader("nothing", epochs=2))
+
     def test_ids_number_the_keys(self):
         of_key = {}
         for batch in shoal.Reader("many", epochs=1):

@@ -10,6 +10,7 @@ import numpy as np
 
 from . import library as lib
 from .batch import Batch
+from .errors import NotFound
 
 
 class ReadBatch(Batch):
@@ -40,12 +41,23 @@ class Reader:
         for split, epoch in self.parts:
             yield from self._read(split, epoch)
 
-    def _read(self, split, epoch):
+    def _open(self, split, epoch, handle):
+        """False: a whole job that has no validation is read without."""
         pairs, count = lib.texts(self.set)
         options = lib.ReadOptions(job=lib.text(self.job), set=pairs, set_count=count, split=lib.text(split), epoch=epoch if split == "train" else 0,
                                   commands=self.commands)
+        try:
+            lib.call("shoal_read_open", ctypes.byref(options), ctypes.byref(handle))
+        except NotFound as error:
+            if len(self.parts) == 1 or split == "train" or "names no input" not in str(error):
+                raise
+            return False
+        return True
+
+    def _read(self, split, epoch):
         handle, info = ctypes.c_void_p(), ctypes.POINTER(lib.BatchInfo)()
-        lib.call("shoal_read_open", ctypes.byref(options), ctypes.byref(handle))
+        if not self._open(split, epoch, handle):
+            return
         try:
             while lib.call("shoal_read_next", handle, ctypes.byref(info)) != lib.errors.END:
                 batch = ReadBatch(info.contents, self, self.numbers, lambda *_: None)
