@@ -3,7 +3,8 @@
  * third is an evaluation.
  *
  * The coordinator's name decides: "one": each field has one value; "many": 0 to 3 values, with
- * factors; "idle": no batch comes; any other name is UNREACHABLE. */
+ * factors; "mean": as many, without factors, and field f1 is a mean; "idle": no batch comes; any
+ * other name is UNREACHABLE. */
 #include "worker/lib/shoal.h"
 
 #include <math.h>
@@ -27,7 +28,7 @@ static float weights[FLOATS];
 static int filled;
 
 struct shoal_work {
-    bool many, idle, out;
+    bool many, mean, idle, out;
     uint64_t at, done;
     struct shoal_batch batch;
     struct shoal_batch_table table[TABLES];
@@ -79,7 +80,8 @@ const char *shoal_version(void)
 
 static bool known(const char *c)
 {
-    return c != NULL && (strcmp(c, "one") == 0 || strcmp(c, "many") == 0 || strcmp(c, "idle") == 0);
+    return c != NULL && (strcmp(c, "one") == 0 || strcmp(c, "many") == 0 ||
+                         strcmp(c, "mean") == 0 || strcmp(c, "idle") == 0);
 }
 
 int shoal_fleet_open(const struct shoal_fleet_options *o, shoal_fleet **out, struct shoal_error *e)
@@ -263,7 +265,7 @@ static void batch_make(struct shoal_work *w, bool read)
                               .tasks = 1,
                               .index = w->index,
                               .offset = w->many ? w->offset : NULL,
-                              .factor = w->many ? w->factor : NULL,
+                              .factor = w->many && !w->mean ? w->factor : NULL,
                               .numeric = w->numeric,
                               .label = w->label,
                               .tables = TABLES,
@@ -275,6 +277,7 @@ static void batch_make(struct shoal_work *w, bool read)
     for (uint32_t i = 0; i < FIELDS; i++) {
         snprintf(w->field[i].name, sizeof w->field[i].name, "f%u", i);
         w->field[i].table = i == 2;
+        w->field[i].pooling = w->mean && i == 1;
     }
     values_make(w);
     for (uint32_t t = 0; t < TABLES; t++) {
@@ -305,7 +308,8 @@ int shoal_work_join(const struct shoal_work_options *o, shoal_work **out, struct
     if (!known(o->coordinator))
         return refuse(e, SHOAL_ERROR_UNREACHABLE, "the fleet does not answer");
     *out = calloc(1, sizeof **out);
-    (*out)->many = strcmp(o->coordinator, "many") == 0;
+    (*out)->mean = strcmp(o->coordinator, "mean") == 0;
+    (*out)->many = (*out)->mean || strcmp(o->coordinator, "many") == 0;
     (*out)->idle = strcmp(o->coordinator, "idle") == 0;
     return ok(e);
 }

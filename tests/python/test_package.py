@@ -266,15 +266,16 @@ def slow_bags(batch, columns, mode):
             values = range(bag, bag + 1) if batch.offset is None else range(batch.offset[bag], batch.offset[bag + 1])
             table = batch.tables[batch.fields[f].table]
             rows = [table.rows[batch.index[v] - table.base] * (batch.factor[v] if mode is None and batch.factor is not None else 1) for v in values]
+            averaged = mode == "mean" or (mode is None and batch.factor is None and batch.fields[f].pooling == "mean")
             total = np.sum(rows, axis=0) if rows else np.zeros(table.width)
-            sums.append(total / max(1, len(rows)) if mode == "mean" else total)
+            sums.append(total / max(1, len(rows)) if averaged else total)
     return np.array(sums).reshape(batch.examples, len(columns), -1)
 
 
 @unittest.skipIf(torch is None, "needs python3-torch")
 class Modules(unittest.TestCase):
     def test_sums_are_those_of_plain_loops(self):
-        for fleet in ("one", "many"):
+        for fleet in ("one", "many", "mean"):
             with shoal.join(fleet) as work:
                 for batch in work:
                     for mode in (None, "sum", "mean"):

@@ -111,12 +111,11 @@ class EmbeddingBag(_Rows):
         mode, factor = self.mode or "sum", None
         if self.mode is None and batch.factor is not None:
             factor = tensor(batch.factor if places is None else batch.factor[places]).to(self.place.device)
-        elif self.mode is None:
-            pooled = {batch.fields[f].pooling for f in columns}
-            if batch.offset is not None and pooled == {"mean"}:
-                mode = "mean"
-            elif batch.offset is not None and "mean" in pooled:
-                raise errors.UsageError(f"table {self.table}: some fields are summed and others averaged: make one EmbeddingBag for each kind, by fields=")
+        elif self.mode is None and batch.offset is not None:
+            counts = np.diff(np.append(starts.cpu().numpy(), len(index)))
+            averaged = np.tile([batch.fields[f].pooling == "mean" for f in columns], batch.examples)
+            shares = np.where(averaged, 1 / np.maximum(counts, 1), 1).astype(np.float32)
+            factor = torch.from_numpy(np.repeat(shares, counts)).to(self.place.device)
         sums = functional.embedding_bag(index, rows, starts, mode=mode, per_sample_weights=factor)
         return sums.view(batch.examples, len(columns), table.width)
 
