@@ -102,6 +102,7 @@ static struct msg *message_build(struct request *r)
                                   .lane = UINT32_MAX,
                                   .bound = WIRE_BOUND_ASYNC,
                                   .key_count = p->keys,
+                                  .parts = f->options.state != NULL ? WIRE_ASSIGN_STATE : 0,
                                   .map_epoch = client_map(f->options.client)->epoch};
     struct msg *m = wire_encode(&w);
     uint64_t *keys = NULL;
@@ -119,33 +120,46 @@ static struct msg *message_build(struct request *r)
 
 /* ---- an answer ------------------------------------------------------------------------------- */
 
-static bool is_absent(const float *row, uint32_t width) /* 1 */
+/* Floats of a row in an answer. */
+static uint32_t row_floats(const struct fetcher_options *o)
 {
-    for (uint32_t i = 0; i < width; i++)
+    return o->schema->width + (o->state != NULL ? o->state_floats : 0);
+}
+
+static bool is_absent(const float *row, uint32_t floats) /* 1 */
+{
+    for (uint32_t i = 0; i < floats; i++)
         if (row[i] != 0.0f || !signbit(row[i]))
             return false;
     return true;
 }
 
+/* row NULL: the key has none. */
+static void floats_put(float *to, const float *row, uint32_t floats)
+{
+    if (row == NULL)
+        memset(to, 0, floats * sizeof *to);
+    else
+        memcpy(to, row, floats * sizeof *to);
+}
+
 static void rows_take(const struct fetch_part *p, const float *rows)
 {
     const struct fetcher_options *o = &p->of->options;
-    uint32_t width = o->schema->width;
-    bool absent = false;
-    const float *row = rows - width;
+    const uint32_t width = o->schema->width, floats = row_floats(o);
+    const float *row = NULL;
     for (uint32_t i = p->at; i < p->end; i++) {
-        uint32_t index = p->of->place[i].index;
-        float *to = o->rows + (size_t)index * width;
+        const size_t index = p->of->place[i].index;
         if (i == p->at || !same_key(p->of, i)) {
-            row += width;
-            absent = is_absent(row, width);
+            row = is_absent(rows, floats) ? NULL : rows;
+            rows += floats;
         }
-        if (absent)
-            memset(to, 0, width * sizeof *to);
-        else
-            memcpy(to, row, width * sizeof *to);
+        floats_put(o->rows + index * width, row, width);
+        if (o->state != NULL)
+            floats_put(o->state + index * o->state_floats, row != NULL ? row + width : NULL,
+                       o->state_floats);
         if (o->found != NULL)
-            o->found[index] = !absent;
+            o->found[index] = row != NULL;
     }
 }
 
@@ -153,9 +167,22 @@ static void rows_take(const struct fetch_part *p, const float *rows)
 static bool rows_fit(const struct fetch_part *p, const struct wire_PULL_reply *reply,
                      const struct msg *m)
 {
-    uint32_t width = p->of->options.schema->width;
-    return reply->key_count == p->keys && reply->width == width && reply->values == VALUES_FP32 &&
-           m->frame[1].bytes == (size_t)p->keys * width * sizeof(float);
+    const uint32_t floats = row_floats(&p->of->options);
+    return reply->key_count == p->keys && reply->width == floats && reply->values == VALUES_FP32 &&
+           m->frame[1].bytes == (size_t)p->keys * floats * sizeof(float);
+}
+
+/* The reason why an answer is not taken. */
+static int answer_refuse(const struct fetch_part *p, const struct wire *w, struct err *e)
+{
+    const struct fetcher_options *o = &p->of->options;
+    if (w->status != 0)
+        return err_set(e, w->status, "%s", wire_error(w));
+    if (o->state != NULL && o->state_floats > 0 && w->u.PULL_reply.width == o->schema->width)
+        return err_set(e, SHOAL_E_VERSION,
+                       "a server of an older release gives no optimizer state: upgrade the servers "
+                       "first");
+    return err_set(e, SHOAL_E_MALFORMED, "a shard's rows do not fit table %s", o->schema->name);
 }
 
 static void part_next(struct fetch_part *p);
@@ -173,9 +200,7 @@ static enum request_verdict message_reply(struct request *r, const struct wire *
         return REQUEST_DONE;
     }
     if (w->status != 0 || !rows_fit(p, &w->u.PULL_reply, m)) {
-        int status = w->status != 0 ? w->status : SHOAL_E_MALFORMED;
-        (void)err_set(&e, status, "%s",
-                      w->status != 0 ? wire_error(w) : "a shard's rows do not fit the table");
+        int status = answer_refuse(p, w, &e);
         finish(f, status, &e);
         return REQUEST_DONE;
     }
@@ -212,7 +237,7 @@ static int place_compare(const void *a, const void *b)
 
 int fetcher_new(const struct fetcher_options *options, struct fetcher **out, struct err *e)
 {
-    const size_t row_bytes = options->schema->width * sizeof(float);
+    const size_t row_bytes = row_floats(options) * sizeof(float);
     SHOAL_ASSERT(options->count <= UINT32_MAX);
     struct fetcher *f = calloc(1, sizeof *f);
     *out = NULL;

@@ -27,7 +27,10 @@ struct fetcher_options {
     const uint64_t *keys;              /* (count), borrowed */
     size_t count;                      /* below 2^32 */
     float *rows;                       /* (count, width): filled; zeros for an absent key */
-    uint8_t *found;                    /* (count): 1 for a key with a row; NULL: not wanted */
+    /* (count, state_floats): filled, zeros for an absent key; NULL: not wanted */
+    float *state;
+    uint32_t state_floats; /* of a row's optimizer, without statistics */
+    uint8_t *found;        /* (count): 1 for a key with a row; NULL: not wanted */
     /* All is done, or it has failed. Called once, from the loop; the fetcher is freed later. */
     void (*done)(void *context, int status, const struct err *e);
     void *context;
