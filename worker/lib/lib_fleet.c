@@ -29,9 +29,26 @@ void fleet_end(struct shoal_fleet *f, int status, const char *text)
     env_stop(net_env(f->net));
 }
 
+/* Rows that the call under way has read or written. */
+static uint64_t rows_moved(const struct shoal_fleet *f)
+{
+    if (f->fetcher != NULL)
+        return fetcher_taken(f->fetcher);
+    if (f->assigner != NULL)
+        return assigner_counts(f->assigner)->sent;
+    return 0;
+}
+
+/* Ends the call if no answer has come since the timer began. */
 static void limit_fire(struct env_timer *timer)
 {
-    fleet_end(container_of(timer, struct shoal_fleet, limit), SHOAL_E_TIMEOUT, "");
+    struct shoal_fleet *f = container_of(timer, struct shoal_fleet, limit);
+    const uint64_t moved = rows_moved(f);
+    if (moved == f->moved)
+        fleet_end(f, SHOAL_E_TIMEOUT, "");
+    else
+        env_timer_start(net_env(f->net), timer, f->wait_ms * UINT64_C(1000000));
+    f->moved = moved;
 }
 
 int fleet_run(struct shoal_fleet *f, const char *what, struct err *e)
@@ -56,6 +73,7 @@ int fleet_run(struct shoal_fleet *f, const char *what, struct err *e)
 void fleet_begin(struct shoal_fleet *f)
 {
     f->over = false;
+    f->moved = 0;
     f->end = (struct err){.code = 0};
 }
 
@@ -278,6 +296,7 @@ void shoal_fleet_close(shoal_fleet *f)
         net_free(f->net);
     keyfile_free(f->keys);
     free(f->schema);
+    fleet_features_free(f);
     if (f->have_job)
         job_free(&f->job);
     free(f);
@@ -336,49 +355,4 @@ int shoal_fleet_find(const shoal_fleet *fleet, const char *name, uint32_t *index
     }
     return lib_refuse(e, SHOAL_ERROR_NOT_FOUND, "there is no table %.63s; there are %s", name,
                       names);
-}
-
-/* ---- rows ------------------------------------------------------------------------------------ */
-
-static void fetched(void *context, int status, const struct err *e)
-{
-    fleet_end(context, status, e != NULL ? e->text : "");
-}
-
-int shoal_fetch(shoal_fleet *f, uint32_t table, const uint64_t *keys, size_t count, float *weights,
-                float *state, uint8_t *found, struct shoal_error *e)
-{
-    struct err own = {0};
-    if (table >= f->sparse)
-        return lib_refuse(e, SHOAL_ERROR_USAGE,
-                          "shoal_fetch: the fleet has %u tables, so none of "
-                          "index %u",
-                          f->sparse, table);
-    if (count > UINT32_MAX || (count > 0 && (keys == NULL || weights == NULL)))
-        return lib_refuse(e, SHOAL_ERROR_USAGE,
-                          "shoal_fetch: keys or weights are missing, or more "
-                          "than 4,294,967,295 keys");
-    if (state != NULL)
-        return lib_refuse(e, SHOAL_ERROR_USAGE, "shoal_fetch: state is not read yet");
-    if (count == 0)
-        return lib_ok(e);
-    const struct fetcher_options o = {.client = f->client,
-                                      .schema = &f->schema[table],
-                                      .number = table_set_nth(client_map(f->client)->tables, table),
-                                      .keys = keys,
-                                      .count = count,
-                                      .rows = weights,
-                                      .found = found,
-                                      .done = fetched,
-                                      .context = f};
-    int rc = fetcher_new(&o, &f->fetcher, &own);
-    if (rc == 0) {
-        fleet_begin(f);
-        fetcher_start(f->fetcher);
-        rc = fleet_run(f, "shoal_fetch", &own);
-    }
-    fetcher_free(f->fetcher);
-    f->fetcher = NULL;
-    own.code = rc;
-    return lib_error(e, &own);
 }

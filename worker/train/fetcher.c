@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PARTS = 12, REPLY_BYTES = 4 << 20 };
+enum { PARTS = 12, REPLY_BYTES = 4 << 20, INSERTED = 64, STRETCH_BITS = 20 };
 
 struct place { /* the place of a key in the order of tablets */
     uint64_t mixed;
@@ -34,6 +34,7 @@ struct fetcher {
     struct fetcher_options options;
     struct place *place; /* owned; (count), sorted */
     uint32_t per_message;
+    uint64_t taken;
     uint32_t busy; /* parts with places left */
     bool over;
     struct fetch_part part[PARTS];
@@ -205,6 +206,7 @@ static enum request_verdict message_reply(struct request *r, const struct wire *
         return REQUEST_DONE;
     }
     rows_take(p, m->frame[1].data);
+    f->taken += p->end - p->at;
     p->at = p->end;
     part_next(p);
     return REQUEST_DONE;
@@ -235,6 +237,47 @@ static int place_compare(const void *a, const void *b)
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
+static void stretch_sort(struct place *p, uint32_t count)
+{
+    if (count > INSERTED) {
+        qsort(p, count, sizeof *p, place_compare);
+        return;
+    }
+    for (uint32_t i = 1; i < count; i++) {
+        const struct place x = p[i];
+        uint32_t k = i;
+        for (; k > 0 && place_compare(&p[k - 1], &x) > 0; k--)
+            p[k] = p[k - 1];
+        p[k] = x;
+    }
+}
+
+/* Sorts places by mixed key: each goes at once to the stretch of its top bits, a few places long;
+ * then the stretches are sorted. False: no memory. */
+static bool places_sort(struct fetcher *f)
+{
+    const uint32_t count = (uint32_t)f->options.count;
+    const uint64_t *keys = f->options.keys;
+    uint32_t bits = 1;
+    while (bits < STRETCH_BITS && count >> bits > INSERTED / 4)
+        bits++;
+    uint32_t *end = calloc((1u << bits) + 1u, sizeof *end);
+    if (end == NULL)
+        return false;
+    for (uint32_t i = 0; i < count; i++)
+        end[key_tablet(key_mix(keys[i]), bits) + 1]++;
+    for (uint32_t s = 0; s < 1u << bits; s++)
+        end[s + 1] += end[s];
+    for (uint32_t i = 0; i < count; i++) { /* end[s] goes from its begin to its end */
+        const uint64_t mixed = key_mix(keys[i]);
+        f->place[end[key_tablet(mixed, bits)]++] = (struct place){mixed, i};
+    }
+    for (uint32_t s = 0, at = 0; s < 1u << bits; at = end[s++])
+        stretch_sort(f->place + at, end[s] - at);
+    free(end);
+    return true;
+}
+
 int fetcher_new(const struct fetcher_options *options, struct fetcher **out, struct err *e)
 {
     const size_t row_bytes = row_floats(options) * sizeof(float);
@@ -250,9 +293,10 @@ int fetcher_new(const struct fetcher_options *options, struct fetcher **out, str
         free(f);
         return err_set(e, SHOAL_E_NOMEM, "no memory for %zu keys", options->count);
     }
-    for (size_t i = 0; i < options->count; i++)
-        f->place[i] = (struct place){key_mix(options->keys[i]), (uint32_t)i};
-    qsort(f->place, options->count, sizeof *f->place, place_compare);
+    if (!places_sort(f)) {
+        fetcher_free(f);
+        return err_set(e, SHOAL_E_NOMEM, "no memory for %zu keys", options->count);
+    }
     for (uint32_t i = 0; i < PARTS; i++)
         f->part[i] = (struct fetch_part){
             .of = f,
@@ -297,4 +341,9 @@ void fetcher_remap(struct fetcher *f)
         else
             map_lacks(f);
     }
+}
+
+uint64_t fetcher_taken(const struct fetcher *f)
+{
+    return f->taken;
 }

@@ -43,4 +43,7 @@ void fetcher_start(struct fetcher *f);
 /* The client has another map. */
 void fetcher_remap(struct fetcher *f);
 
+/* Keys whose rows are in the caller's arrays. */
+uint64_t fetcher_taken(const struct fetcher *f);
+
 #endif
