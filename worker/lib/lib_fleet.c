@@ -58,12 +58,14 @@ int fleet_run(struct shoal_fleet *f, const char *what, struct err *e)
     while (!f->over)
         net_run(f->net);
     env_timer_stop(net_env(f->net), &f->limit);
+    if (f->end.code == SHOAL_E_TIMEOUT && f->refused[0] != '\0' && !f->mapped)
+        return err_set(e, SHOAL_E_TIMEOUT, "%s: the coordinator at %s has no tables yet: %s", what,
+                       f->coordinator, f->refused);
     if (f->end.code == SHOAL_E_TIMEOUT)
         return err_set(e, SHOAL_E_TIMEOUT, "%s: the fleet at %s has not answered within %u ms; %s",
                        what, f->coordinator, f->wait_ms,
-                       client_map(f->client) == NULL
-                           ? "is its coordinator there, and has a job made tables?"
-                           : "shoal status tells which server is away");
+                       f->mapped ? "shoal status tells which server is away"
+                                 : "is its coordinator there, and is the key file one of its own?");
     if (f->end.code != 0)
         return err_set(e, f->end.code, "%s: %s", what,
                        f->end.text[0] != '\0' ? f->end.text : err_text(f->end.code));
@@ -123,11 +125,10 @@ static enum request_verdict text_reply(struct request *r, const struct wire *w, 
         fleet_end(f, w->status, wire_error(w));
         return REQUEST_DONE;
     }
-    struct err e = {0};
-    int rc =
-        job_parse(m->frame[1].data, m->frame[1].bytes, "the job of the tables", NULL, &f->job, &e);
-    f->have_job = rc == 0;
-    fleet_end(f, rc, e.text);
+    /* of a later release it may have keys that are not known here: rows go without it */
+    f->have_job = job_parse(m->frame[1].data, m->frame[1].bytes, "the job of the tables", NULL,
+                            &f->job, &f->job_why) == 0;
+    fleet_end(f, 0, "");
     return REQUEST_DONE;
 }
 
@@ -178,6 +179,15 @@ static void on_map(void *context)
         fetcher_remap(f->fetcher);
     if (f->assigner != NULL)
         assigner_remap(f->assigner);
+}
+
+/* No later answer mends a refusal such as DENIED; without a map yet the call ends. */
+static void on_refused(void *context, int status, const char *text)
+{
+    struct shoal_fleet *f = context;
+    text_copy(f->refused, sizeof f->refused, text);
+    if (!f->mapped && !client_passing(status))
+        fleet_end(f, status, text);
 }
 
 static int tables_read(struct shoal_fleet *f, struct err *e)
@@ -242,6 +252,7 @@ static int fleet_connect(struct shoal_fleet *f, bool insecure, struct err *e)
                                           .space = f->space,
                                           .resolve = name_resolve,
                                           .on_map = on_map,
+                                          .on_refused = on_refused,
                                           .context = f};
     int rc = net_new(&net, &f->net, e);
     if (rc == 0)
@@ -300,6 +311,16 @@ void shoal_fleet_close(shoal_fleet *f)
     if (f->have_job)
         job_free(&f->job);
     free(f);
+}
+
+int fleet_job(const struct shoal_fleet *f, const char *what, struct err *e)
+{
+    if (f->have_job)
+        return 0;
+    return err_set(e, SHOAL_E_CONFIG,
+                   "%s: this library cannot read the job of the tables (%s): is it older than the "
+                   "fleet?",
+                   what, f->job_why.text);
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */

@@ -24,8 +24,9 @@ struct shoal_fleet {
     struct client *client;
     struct table_schema *schema; /* owned (tables): all of the space's, in the job's order */
     uint32_t tables, sparse;     /* the first `sparse` are sparse */
-    struct job job;              /* the one that made them */
+    struct job job;              /* the one that made them, with have_job; */
     bool have_job;
+    struct err job_why;        /* or why its text cannot be read */
     struct features *features; /* owned; NULL until a key needs them (lib_key.c) */
 
     /* the call under way */
@@ -33,8 +34,9 @@ struct shoal_fleet {
     struct request ask;
     struct fetcher *fetcher; /* NULL, and so is the other: no such call */
     struct assigner *assigner;
-    uint32_t asked; /* the table that is asked for */
-    uint64_t moved; /* rows at the last look of `limit` */
+    uint32_t asked;             /* the table that is asked for */
+    char refused[ERR_TEXT_MAX]; /* the coordinator's last refusal of a map */
+    uint64_t moved;             /* rows at the last look of `limit` */
     bool mapped, over;
     struct err end; /* its result */
 };
@@ -66,6 +68,8 @@ int fleet_fetch(struct shoal_fleet *f, const char *what, const struct fleet_rows
 struct assigner_counts;
 int fleet_assign(struct shoal_fleet *f, const char *what, const struct fleet_rows *rows,
                  uint32_t flags, struct assigner_counts *counts, struct err *e);
+/* CONFIG: the text of the tables' job cannot be read here. */
+int fleet_job(const struct shoal_fleet *f, const char *what, struct err *e);
 void fleet_features_free(struct shoal_fleet *f);
 
 #endif

@@ -114,6 +114,8 @@ int shoal_fleet_key(const shoal_fleet *fleet, uint32_t table, const char *field,
     if (bytes > 0)
         memcpy(text, value, bytes);
     text[bytes] = '\0';
-    own.code = key_find(f, table, field, text, key, &own);
+    own.code = fleet_job(f, "shoal_fleet_key", &own);
+    if (own.code == 0)
+        own.code = key_find(f, table, field, text, key, &own);
     return lib_error(e, &own);
 }

@@ -39,7 +39,7 @@ static bool tensor_find(const struct shoal_fleet *f, const char *name, uint32_t 
                         struct tensor *out, uint32_t *count)
 {
     *count = 0;
-    for (size_t l = 0; l < LISTS; l++) {
+    for (size_t l = 0; l < LISTS && f->have_job; l++) {
         const struct legend *n = &f->job.legend;
         out->table = table_find(f, lists[l].table);
         for (uint32_t i = 0; i < n->count[lists[l].list] && out->table < f->tables; i++) {
@@ -92,6 +92,9 @@ static int blocks_make(const struct shoal_fleet *f, const char *what, const char
     uint32_t count;
     if (name == NULL)
         return err_set(e, SHOAL_E_USAGE, "%s: no tensor is named", what);
+    int rc = fleet_job(f, what, e);
+    if (rc != 0)
+        return rc;
     if (!tensor_find(f, name, 0, t, &count))
         return err_set(e, SHOAL_E_NOT_FOUND,
                        "%s: the network of the space has no tensor %.95s; it has %u "
