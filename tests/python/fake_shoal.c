@@ -380,7 +380,7 @@ int shoal_read_open(const struct shoal_read_options *o, shoal_read **out, struct
     if (strstr(o->job, "many") == NULL && strstr(o->job, "one") == NULL)
         return refuse(e, SHOAL_ERROR_NOT_FOUND, "there is no such file");
     if (strstr(o->job, "novalid") != NULL && strcmp(o->split, "valid") == 0)
-        return refuse(e, SHOAL_ERROR_NOT_FOUND, "data.valid: the job names no input");
+        return refuse(e, SHOAL_ERROR_NO_INPUT, "data.valid: the job names no input");
     *out = calloc(1, sizeof **out);
     (*out)->work.many = strstr(o->job, "many") != NULL;
     return ok(e);

@@ -2,6 +2,7 @@
 #include "worker/lib/hand.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/container_of.h"
 #include "proto/base/err.h"
 
 #include <errno.h>
@@ -163,7 +164,7 @@ int hand_take(struct hand *h, uint32_t wait_ms, struct hand_batch **out)
 
 void hand_give(struct hand *h, struct hand_batch *b, int status)
 {
-    struct offer *o = (struct offer *)b; /* its first member */
+    struct offer *o = container_of(b, struct offer, batch);
     pthread_mutex_lock(&h->lock);
     SHOAL_ASSERT(o->state == TAKEN && h->out > 0);
     o->state = GIVEN;

@@ -120,6 +120,7 @@ const char *shoal_code_text(int code)
         [SHOAL_ERROR_STOPPED] = "stopped",
         [SHOAL_ERROR_VERSION] = "no common protocol version",
         [SHOAL_ERROR_NOT_FINITE] = "not a finite number",
+        [SHOAL_ERROR_NO_INPUT] = "no input",
     };
     if (code == SHOAL_AGAIN)
         return "nothing came";

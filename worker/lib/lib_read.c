@@ -51,6 +51,13 @@ static int job_read(struct shoal_read *r, const struct shoal_read_options *o, st
     return rc;
 }
 
+/* True when the job names no input of this split. */
+static bool nothing_named(const struct job *job, uint32_t split)
+{
+    const char *what;
+    return job_input(job, split, &what)->count == 0 && !job->data.objects.of[split].on;
+}
+
 int shoal_read_open(const struct shoal_read_options *options, shoal_read **out,
                     struct shoal_error *e)
 {
@@ -82,6 +89,10 @@ int shoal_read_open(const struct shoal_read_options *options, shoal_read **out,
         rc = dataset_open(&r->job, split, &r->data, &own);
     if (rc == 0)
         rc = lib_batch_new(&r->job, &r->shape, &r->out);
+    if (rc == SHOAL_E_NOINPUT && r->parsed && nothing_named(&r->job, split)) {
+        shoal_read_close(r);
+        return lib_refuse(e, SHOAL_ERROR_NO_INPUT, "%s", own.text);
+    }
     if (rc != 0) {
         own.code = rc;
         shoal_read_close(r);

@@ -28,9 +28,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define LOOK_MS 20u
+#define GOES_ON_NS 100000000 /* between two calls of goes_on */
 
 struct shoal_work {
     struct shoal_work_options options; /* strings borrowed until the trainer has them */
@@ -218,6 +220,27 @@ static void work_free(struct shoal_work *w)
     free(w);
 }
 
+/* Waits until the worker works or has ended. False: the caller gives up (goes_on). */
+static bool work_wait(struct shoal_work *w)
+{
+    bool waits = true, goes_on = true;
+    while (waits && goes_on) {
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += GOES_ON_NS;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        pthread_mutex_lock(&w->lock);
+        if (!w->works && !w->ended)
+            (void)pthread_cond_timedwait(&w->changed, &w->lock, &until);
+        waits = !w->works && !w->ended;
+        pthread_mutex_unlock(&w->lock);
+        if (waits && w->options.goes_on != NULL)
+            goes_on = w->options.goes_on(w->options.context);
+    }
+    return goes_on;
+}
+
 int shoal_work_join(const struct shoal_work_options *options, shoal_work **out,
                     struct shoal_error *e)
 {
@@ -227,8 +250,12 @@ int shoal_work_join(const struct shoal_work_options *options, shoal_work **out,
     w = calloc(1, sizeof *w);
     if (w == NULL)
         return lib_refuse(e, SHOAL_ERROR_MEMORY, "out of memory");
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&w->lock, NULL);
-    pthread_cond_init(&w->changed, NULL);
+    pthread_cond_init(&w->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     int rc = lib_options(&w->options, sizeof w->options, options,
                          options == NULL ? 0 : options->size, "shoal_work_join", e);
     if (rc != SHOAL_OK) {
@@ -251,9 +278,11 @@ int shoal_work_join(const struct shoal_work_options *options, shoal_work **out,
         work_free(w);
         return lib_error(e, &own);
     }
+    if (!work_wait(w)) {
+        shoal_work_close(w);
+        return lib_refuse(e, SHOAL_ERROR_STOPPED, "shoal_work_join: the program gave up waiting");
+    }
     pthread_mutex_lock(&w->lock);
-    while (!w->works && !w->ended)
-        pthread_cond_wait(&w->changed, &w->lock);
     bool ended = w->ended;
     own = w->end;
     pthread_mutex_unlock(&w->lock);

@@ -10,7 +10,9 @@
  *
  * Growth. Structs that the caller fills begin with `size`, which the caller sets to sizeof: a later
  * library takes an older program's struct, and treats members that it does not have as 0. Structs
- * that the library fills are read through a pointer that it gives, or have such a `size` too.
+ * that the library fills are read through a pointer that it gives, or have such a `size` too. The
+ * others (shoal_error, and shoal_batch_table, .._tensor and .._field, which lie in arrays) never
+ * grow.
  *
  * Threads. A handle (shoal_fleet, shoal_work, shoal_read) may be used by one thread at a time;
  * different handles by different threads. shoal_work_next, shoal_work_done and shoal_work_fail of
@@ -55,6 +57,7 @@ enum shoal_code {
     SHOAL_ERROR_STOPPED = 11,    /* the handle is being closed, or the worker leaves */
     SHOAL_ERROR_VERSION = 12,    /* fleet and library speak no common protocol */
     SHOAL_ERROR_NOT_FINITE = 13, /* a number is not finite, or larger than a table stores */
+    SHOAL_ERROR_NO_INPUT = 14,   /* the job has no input of this kind, as no validation */
     SHOAL_AGAIN = 100,           /* nothing came within the time; not an error */
     SHOAL_END = 101              /* the job is over, or the input is at its end; not an error */
 };
@@ -80,11 +83,13 @@ struct shoal_fleet_options {
     const char *coordinator; /* endpoints, as for --coordinator; NULL: $SHOAL_COORDINATOR */
     const char *keys;        /* key file; NULL: as the programs find one */
     const char *space;       /* whose tables; NULL: the only space, or $SHOAL_SPACE */
-    uint32_t wait_ms;        /* most time of one call for the fleet to answer; 0: 30 s */
+    uint32_t wait_ms;        /* most time in a call without an answer of the fleet; 0: 30 s */
     bool insecure_plaintext; /* tcp without keys */
 };
 
-/* Connects, and reads the tables of the space and their names. */
+/* Connects, and reads the tables of the space and their names. NOT_FOUND: there is no such space;
+ * USAGE: there are several, and none is named; UNREACHABLE: nothing answers, or no job has made
+ * tables yet. */
 SHOAL_API int shoal_fleet_open(const struct shoal_fleet_options *options, shoal_fleet **out,
                                struct shoal_error *e);
 SHOAL_API void shoal_fleet_close(shoal_fleet *fleet); /* NULL is allowed */
@@ -112,7 +117,9 @@ SHOAL_API int shoal_fleet_table(const shoal_fleet *fleet, uint32_t index, struct
 SHOAL_API int shoal_fleet_find(const shoal_fleet *fleet, const char *name, uint32_t *index,
                                struct shoal_error *e);
 /* The key of a value of a field, as the readers make it: field by the name of its column. value:
- * `bytes` bytes, as they stand in the input. */
+ * `bytes` bytes, as they stand in the input; of a cross "a x b". NOT_FOUND: the table has no such
+ * field; DATA: no such value can stand there, as text in a field of ids; CONFIG: the fleet's names
+ * do not define the field's keys. */
 SHOAL_API int shoal_fleet_key(const shoal_fleet *fleet, uint32_t table, const char *field,
                               const char *value, size_t bytes, uint64_t *key,
                               struct shoal_error *e);
@@ -120,7 +127,7 @@ SHOAL_API int shoal_fleet_key(const shoal_fleet *fleet, uint32_t table, const ch
 /* Reads rows. keys: (count), in any order, also more than once. weights: (count, width); zeros for
  * a key without a row. state: (count, state), or NULL; found: (count), 1 for a key with a row, or
  * NULL. Arrays are filled in place. Rows are those of one moment of each tablet, not of one of all.
- * state needs the role admin. */
+ * DENIED: state needs the role admin. VERSION: a server is too old to give state. */
 SHOAL_API int shoal_fetch(shoal_fleet *fleet, uint32_t table, const uint64_t *keys, size_t count,
                           float *weights, float *state, uint8_t *found, struct shoal_error *e);
 
@@ -133,8 +140,9 @@ struct shoal_assigned {
 
 /* Writes rows, each in place of what its key has; the same call again changes nothing more. keys:
  * (count), each once. weights: (count, width); state: (count, state), or NULL: the optimizer begins
- * anew. flags: SHOAL_KEEP. counts may be NULL. Needs the role admin. BUSY: a job that trains in the
- * table is open. NOT_FINITE: nothing or a part was written; the sentence names the key. */
+ * anew. flags: SHOAL_KEEP. counts may be NULL. DENIED: it needs the role admin. BUSY: a job that
+ * trains in the table runs, or has begun in between: then a part was written. NOT_FINITE: nothing
+ * or a part was written. After any error, the same call again completes it. */
 SHOAL_API int shoal_assign(shoal_fleet *fleet, uint32_t table, const uint64_t *keys, size_t count,
                            const float *weights, const float *state, uint32_t flags,
                            struct shoal_assigned *counts, struct shoal_error *e);
@@ -151,7 +159,9 @@ struct shoal_tensor {
 SHOAL_API uint32_t shoal_fleet_tensors(const shoal_fleet *fleet);
 SHOAL_API int shoal_fleet_tensor(const shoal_fleet *fleet, uint32_t index, struct shoal_tensor *out,
                                  struct shoal_error *e);
-/* Reads, or writes, a tensor by name; values: (floats). Writing needs what shoal_assign needs. */
+/* Reads, or writes, a tensor by name; values: (floats). A tensor that no batch has trained has its
+ * initial values. Writing needs what shoal_assign needs; the tensor's optimizer begins anew.
+ * NOT_FOUND: the network has no such tensor; USAGE: it has another number of floats. */
 SHOAL_API int shoal_tensor_read(shoal_fleet *fleet, const char *name, float *values, size_t floats,
                                 struct shoal_error *e);
 SHOAL_API int shoal_tensor_write(shoal_fleet *fleet, const char *name, const float *values,
@@ -237,22 +247,33 @@ struct shoal_work_options {
     uint32_t wait_ms; /* for the coordinator's first answer; 0: 30 s */
     bool commands;    /* the job may run commands here (data.train: {cmd: ..}) */
     bool insecure_plaintext;
+    /* Called on the caller's thread, several times a second, while shoal_work_join waits; false:
+     * it gives up with STOPPED. NULL: it waits on */
+    bool (*goes_on)(void *context);
+    void *context; /* the argument of goes_on */
 };
 
 /* Joins the newest job that waits for workers, and returns when its input is read and its rows can
- * be pulled, or with the error. */
+ * be pulled, or with the error. There may be no job yet: it waits for one, without a limit. */
 SHOAL_API int shoal_work_join(const struct shoal_work_options *options, shoal_work **out,
                               struct shoal_error *e);
 /* The text of the job, as submitted; valid until shoal_work_close. */
 SHOAL_API const char *shoal_work_job(const shoal_work *work);
 /* Waits for a batch whose rows are there. END: the job is over. AGAIN: none came within wait_ms
- * (UINT32_MAX: no limit). Batches of one lane come in their order, one at a time. */
+ * (UINT32_MAX: no limit). Batches of one lane come in their order, one at a time.
+ *
+ * A batch stays the caller's for as long as it takes; the lane's lease is renewed meanwhile. So a
+ * caller that never gives a batch back holds its lane, and the job does not end: `shoal status`
+ * shows the worker and its batch. */
 SHOAL_API int shoal_work_next(shoal_work *work, uint32_t wait_ms, struct shoal_batch **out,
                               struct shoal_error *e);
 /* Gives a batch back: its scores are filled, and for SHOAL_TRAIN the gradients of its mean loss,
  * which the library pushes; the servers apply the tables' optimizers. The batch is acknowledged
- * when every shard has its part (shoal_work_progress). A score or gradient that is not finite: the
- * batch is pushed without gradients, and NOT_FINITE is returned. */
+ * when every shard has its part (shoal_work_progress). OK also if the lane was lost while the batch
+ * was out (the coordinator took the worker for dead, or the job was stopped): its gradients are then
+ * dropped, because another worker has the batch or will get it. NOT_FINITE: a score or gradient is
+ * not finite: the batch is pushed without gradients, or, where it was only to be scored, the job
+ * ends. USAGE: the batch is not out. */
 SHOAL_API int shoal_work_done(shoal_work *work, struct shoal_batch *batch, struct shoal_error *e);
 /* Gives a batch back undone: the lane goes back to the coordinator, and another worker, or this
  * one, gets the batch again. */
@@ -267,7 +288,8 @@ struct shoal_progress {
 };
 SHOAL_API void shoal_work_progress(shoal_work *work, struct shoal_progress *out);
 /* Gives the lanes back, waits for what is in flight, and frees the handle with all its batches.
- * NULL is allowed. */
+ * Batches that are out count as given back undone; no other thread may use them any more. NULL is
+ * allowed. */
 SHOAL_API void shoal_work_close(shoal_work *work);
 
 /* ---- reading without a fleet ----------------------------------------------------------------- */
@@ -284,7 +306,8 @@ struct shoal_read_options {
     bool commands;
 };
 
-/* Opens the input of a job as its workers read it. */
+/* Opens the input of a job as its workers read it. NO_INPUT: the job names none for the split;
+ * NOT_FOUND: a file is missing; DENIED: the input is a command, and options.commands is not set. */
 SHOAL_API int shoal_read_open(const struct shoal_read_options *options, shoal_read **out,
                               struct shoal_error *e);
 /* The next train.batch rows. END: there are none. */

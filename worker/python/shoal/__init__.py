@@ -6,12 +6,12 @@
     shoal.torch            modules for PyTorch; imported by `import shoal.torch` alone
 
 Everything is done by libshoal.so.1, through ctypes. Errors are exceptions (shoal.Error)."""
-from .errors import (Busy, ConfigError, DataError, Denied, Error, InternalError, IoError, NotFinite, NotFound, OutOfMemory, Stopped, Unreachable,
+from .errors import (Busy, ConfigError, DataError, Denied, Error, InternalError, IoError, NoInput, NotFinite, NotFound, OutOfMemory, Stopped, Unreachable,
                      UsageError, VersionError)
 from .fleet import Assigned, Fleet, Table
 from .library import version
 from .read import Reader
 from .work import Progress, Work, join
 
-__all__ = ["Assigned", "Busy", "ConfigError", "DataError", "Denied", "Error", "Fleet", "InternalError", "IoError", "NotFinite", "NotFound", "OutOfMemory",
-           "Progress", "Reader", "Stopped", "Table", "Unreachable", "UsageError", "VersionError", "Work", "join", "version"]
+__all__ = ["Assigned", "Busy", "ConfigError", "DataError", "Denied", "Error", "Fleet", "InternalError", "IoError", "NoInput", "NotFinite", "NotFound",
+           "OutOfMemory", "Progress", "Reader", "Stopped", "Table", "Unreachable", "UsageError", "VersionError", "Work", "join", "version"]

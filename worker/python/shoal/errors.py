@@ -59,9 +59,13 @@ class NotFinite(Error, ArithmeticError):
     code = 13
 
 
+class NoInput(NotFound):
+    code = 14
+
+
 AGAIN, END = 100, 101
 OF_CODE = {kind.code: kind for kind in (UsageError, DataError, NotFound, Unreachable, InternalError, IoError, Denied, ConfigError, OutOfMemory, Busy,
-                                        Stopped, VersionError, NotFinite)}
+                                        Stopped, VersionError, NotFinite, NoInput)}
 
 
 def make(code, text):

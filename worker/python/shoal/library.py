@@ -70,7 +70,8 @@ class BatchInfo(Structure):
 
 class WorkOptions(Sized):
     _fields_ = [("size", c_size_t), ("coordinator", c_char_p), ("keys", c_char_p), ("name", c_char_p), ("lanes", c_uint32), ("cores", c_uint32),
-                ("set", POINTER(c_char_p)), ("set_count", c_size_t), ("wait_ms", c_uint32), ("commands", c_bool), ("insecure_plaintext", c_bool)]
+                ("set", POINTER(c_char_p)), ("set_count", c_size_t), ("wait_ms", c_uint32), ("commands", c_bool), ("insecure_plaintext", c_bool),
+                ("goes_on", c_void_p), ("context", c_void_p)]
 
 
 class ProgressCounts(Sized):

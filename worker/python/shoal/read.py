@@ -10,7 +10,7 @@ import numpy as np
 
 from . import library as lib
 from .batch import Batch
-from .errors import NotFound
+from .errors import NoInput
 
 
 class ReadBatch(Batch):
@@ -48,8 +48,8 @@ class Reader:
                                   commands=self.commands)
         try:
             lib.call("shoal_read_open", ctypes.byref(options), ctypes.byref(handle))
-        except NotFound as error:
-            if len(self.parts) == 1 or split == "train" or "names no input" not in str(error):
+        except NoInput:
+            if len(self.parts) == 1 or split == "train":
                 raise
             return False
         return True
