@@ -263,8 +263,8 @@ SHOAL_API const char *shoal_work_job(const shoal_work *work);
  * (UINT32_MAX: no limit). Batches of one lane come in their order, one at a time.
  *
  * A batch stays the caller's for as long as it takes; the lane's lease is renewed meanwhile. So a
- * caller that never gives a batch back holds its lane, and the job does not end: `shoal status`
- * shows the worker and its batch. */
+ * caller that never gives a batch back holds its lane, and the job does not end before the worker
+ * leaves (shoal_work_close) or dies. */
 SHOAL_API int shoal_work_next(shoal_work *work, uint32_t wait_ms, struct shoal_batch **out,
                               struct shoal_error *e);
 /* Gives a batch back: its scores are filled, and for SHOAL_TRAIN the gradients of its mean loss,
