@@ -55,8 +55,8 @@ _shoal()
     done
     case $at in
     'shoal') words='local replay sweep submit stop checkpoint export predict eval status top jobs trace doctor digest tables inspect blame erase keys import drop promote replace rebalance drain add keygen report data convert synth bench --help --version' ;;
-    'shoal local') words='--servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --help' ;;
-    'shoal replay') words='diff --since --until --window --every --leave-out --rewind --of --servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --help' ;;
+    'shoal local') words='--servers --shards --workers --run-dir --set --server-set --worker --worker-io-threads --tensorboard --no-restart --resume --start-from --help' ;;
+    'shoal replay') words='diff --since --until --window --every --leave-out --rewind --of --servers --shards --workers --run-dir --set --server-set --worker --worker-io-threads --tensorboard --no-restart --resume --start-from --help' ;;
     'shoal replay diff') words='--help' ;;
     'shoal sweep') words='--set --dir --at-once --metric --servers --workers --help' ;;
     'shoal submit') words='--coordinator --keys --workers --set --resume --start-from --no-wait --help' ;;
@@ -111,6 +111,7 @@ _shoal()
     'shoal local --run-dir') words=''; file=yes ;;
     'shoal local --set') words=''; file=yes ;;
     'shoal local --server-set') words=''; file=yes ;;
+    'shoal local --worker') words=''; file=yes ;;
     'shoal local --worker-io-threads') words=''; file=yes ;;
     'shoal local --tensorboard') words=''; file=yes ;;
     'shoal local --resume') words=''; file=yes ;;
@@ -128,6 +129,7 @@ _shoal()
     'shoal replay --run-dir') words=''; file=yes ;;
     'shoal replay --set') words=''; file=yes ;;
     'shoal replay --server-set') words=''; file=yes ;;
+    'shoal replay --worker') words=''; file=yes ;;
     'shoal replay --worker-io-threads') words=''; file=yes ;;
     'shoal replay --tensorboard') words=''; file=yes ;;
     'shoal replay --resume') words=''; file=yes ;;

@@ -98,6 +98,10 @@ struct pull_args {
 /* As table_pull; rows (count, width) are of args->values. */
 void table_pull_as(const struct table *t, const struct pull_args *args, const uint64_t *keys,
                    size_t count, void *rows);
+/* As table_assign takes rows with ASSIGN_STATE: weights, as floats, and state without statistics.
+ * rows: the output (count, table_assign_floats). The row of an absent key is all TABLE_ABSENT. The
+ * rows are in memory. */
+void table_pull_state(const struct table *t, const uint64_t *keys, size_t count, float *rows);
 /* The name of a bsp clock of `run`, under which a push keeps undo and a pull reads it: clocks of
  * two runs must differ, because a tablet may be unchanged from one run to the next. Never 0. */
 uint64_t table_undo_clock(uint64_t run, uint64_t clock);

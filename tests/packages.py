@@ -10,7 +10,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ESSENTIAL = {"gcc", "g++", "libc6-dev"}  # build-essential, which is not named
-MADE = re.compile(r"usr/(bin|lib|share/(man|bash-completion|zsh|shoal))/.*|usr/share/man/man1")  # by cmake --install
+MADE = re.compile(r"usr/(bin|include|lib|share/(man|bash-completion|zsh|shoal))/.*|usr/share/man/man1")  # by cmake --install
 
 
 def read(path):
@@ -90,7 +90,7 @@ def install_faults(of):
             if (m := re.fullmatch(r"usr/share/man/man\d/(.*)", source)) and not (ROOT / "deploy/man" / m[1]).exists():
                 found.append(f"{name}.install: deploy/man/{m[1]} is not there")
     owned = "".join(of.get(f"deploy/debian/{name}.install", "") for name in packages(of))
-    pages = [p.name for p in (ROOT / "deploy/man").glob("*.[578]")]
+    pages = [p.name for p in (ROOT / "deploy/man").glob("*.[3578]")]
     return found + [f"no package installs deploy/man/{page}" for page in pages if not re.search(rf"/{re.escape(page)}$", owned, re.M)]
 
 
@@ -104,8 +104,19 @@ def needrestart_faults(of):
     return [f"needrestart restarts {left}, not ssh.service alone: {got.stderr.strip()}"] if left != ["ssh.service"] else []
 
 
+def library_faults(of):
+    """The library's packages have its name, its number and its symbols (tests/worker/lib/abi)."""
+    found = []
+    for name, wanted in (("libshoal1", ("usr/lib/*/libshoal.so.1*",)), ("libshoal-dev", ("usr/include/shoal.h", "usr/lib/*/libshoal.so", "usr/lib/*/pkgconfig/shoal.pc"))):
+        lines = of[f"deploy/debian/{name}.install"].splitlines()
+        found += [f"{name}.install lacks {line}" for line in wanted if line not in lines]
+    told = set(re.findall(r"^ (\w+@\w+) ", of["deploy/debian/libshoal1.symbols"], re.M))
+    kept = {f"{name}@{version}" for name, version in (line.split() for line in read("tests/worker/lib/abi/symbols").splitlines())}
+    return found + [f"libshoal1.symbols and tests/worker/lib/abi/symbols differ in {name}" for name in sorted(told ^ (kept | {"SHOAL_1@SHOAL_1"}))]
+
+
 def faults(of):
-    return needrestart_faults(of) + build_faults(of) + version_faults(of) + unit_faults(of) + module_faults(of) + install_faults(of)
+    return library_faults(of) + needrestart_faults(of) + build_faults(of) + version_faults(of) + unit_faults(of) + module_faults(of) + install_faults(of)
 
 
 def main():
@@ -115,6 +126,8 @@ def main():
                ("deploy/debian/changelog", "shoal (0", "shoal (9"), ("CMakeLists.txt", "SHOAL_DATE 2", "SHOAL_DATE 3"),
                ("deploy/debian/control", "Package: shoal-worker\n", "Package: shoal-workers\n"), ("deploy/debian/shoal-common.install", "deploy/takeover", "deploy/takeovers"),
                ("deploy/debian/shoal-server.install", "shoal-server.8", "shoal-servers.8"), ("deploy/debian/needrestart/shoal.conf", "= 0", "= 1"),
+               ("deploy/debian/libshoal-dev.install", "libshoal.3", "libshoal.4"), ("deploy/debian/libshoal-dev.install", "shoal.pc", "shoals.pc"),
+               ("deploy/debian/libshoal1.symbols", " shoal_fetch@SHOAL_1", " shoal_fetches@SHOAL_1"), ("deploy/debian/libshoal1.install", ".so.1", ".so.2"),
                ("deploy/debian/needrestart/shoal.conf", "|server", ""), ("CMakeLists.txt", " shoal_kafka)", " shoal_kafka shoal_other)"),
                ("deploy/debian/control", ", shoal-kafka (", ", shoal-kafkas ("), ("deploy/debian/shoal-kafka.install", "kafka.so", "kafkas.so"), ("deploy/image", '"shoal-zookeeper", ', ""),
                ("deploy/test-package", '"shoal-zookeeper", "shoal-kafka"]', '"shoal-zookeeper"]'), ("deploy/manual/guide.md", "`shoal-kafka`", "kafka"), ("deploy/debian/needrestart/shoal.conf", "(^shoal-(coordinator|server|worker))", "()")]

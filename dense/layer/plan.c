@@ -223,10 +223,12 @@ static int shape_check(const struct job *job, const struct model_shape *shape,
         return err_set(e, SHOAL_E_CONFIG, "data.label names %u labels; model.kind %s has one task",
                        shape->tasks, kind->name);
     for (uint32_t f = 0; f < shape->fields; f++)
-        if (shape->pooling[f] == POOL_ATTENTION && job->model.kind != MODEL_DIN)
-            return err_set(
-                e, SHOAL_E_CONFIG,
-                "data.columns: field %u has pooling attention, which only model.kind din has", f);
+        if (shape->pooling[f] == POOL_ATTENTION && job->model.kind != MODEL_DIN &&
+            job->model.kind != MODEL_EXTERNAL)
+            return err_set(e, SHOAL_E_CONFIG,
+                           "data.columns: field %u has pooling attention, which only model.kind "
+                           "din and external have",
+                           f);
     return 0;
 }
 
@@ -347,7 +349,7 @@ int plan_build_kind(const struct job *job, const struct model_shape *shape,
     for (uint32_t t = 0; t < out->tasks; t++)
         out->loss.kind[t] = job->model.loss[t];
     out->loss.delta = job->model.huber_delta;
-    out->has_loss = job->model.kind != MODEL_PROBE;
+    out->has_loss = job->model.kind != MODEL_PROBE && job->model.kind != MODEL_EXTERNAL;
     out->by_batch =
         kind->network && (job->model.norm == NORM_BATCH || (kind->multi && job->model.balance > 0));
     plan_expert(out, TENSOR_NONE, 0, 0);

@@ -41,12 +41,13 @@ int model_new_kind(const struct job *job, const struct model_shape *shape,
         model_free(m);
         return rc;
     }
-    m->k = backend_ops_of(backend);
+    if (backend != NULL) /* another program's network needs none */
+        m->k = backend_ops_of(backend);
     SHOAL_ASSERT(m->plan.tasks <= LIMIT_TASKS && m->plan.tables == job->table_count);
     m->stream = (struct stream_spec){.precision = job->train.precision,
                                      .deterministic = job->train.deterministic};
     m->micro_batches = MAX(job->train.micro_batches, 1);
-    m->scaled = job->train.precision == PRECISION_FP16 && !m->k->host && m->plan.has_loss;
+    m->scaled = m->plan.has_loss && job->train.precision == PRECISION_FP16 && !m->k->host;
     m->l2_dense = job->model.l2_dense;
     m->clip_dense = job->train.clip_dense;
     m->balance = job->model.balance;

@@ -2,6 +2,7 @@
 #include "dense/model/models.h"
 #include "proto/base/assert.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- probe ----------------------------------------------------------------------------------- */
@@ -30,6 +31,38 @@ static const struct layer_ops probe_layer = {
 static void probe_plan(struct plan *p)
 {
     plan_layer(p, &probe_layer, VIEW_NONE, VIEW_NONE);
+}
+
+/* ---- external -------------------------------------------------------------------------------- */
+
+/* The network of another program: rows by table, and the tensors that the job names. The layer is
+ * never run (worker/train/outside.h). */
+static void external_run(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
+{
+    (void)l;
+    (void)p;
+    (void)first;
+    (void)count;
+    SHOAL_ASSERT(!"a model of another program is computed there");
+}
+
+static const struct layer_ops external_layer = {
+    .name = "external", .forward = external_run, .backward = external_run, .by_values = true};
+
+static void external_plan(struct plan *p)
+{
+    for (uint32_t i = 0; i < p->job->model.tensors; i++) {
+        const struct job_tensor *t = &p->job->model.tensor[i];
+        char shape[40];
+        size_t floats = 1, at = 0;
+        for (uint32_t d = 0; d < t->rank; d++) {
+            floats *= t->shape[d];
+            at += (size_t)snprintf(shape + at, sizeof shape - at, "%s%u", d > 0 ? "x" : "",
+                                   t->shape[d]);
+        }
+        (void)block_add(&p->dense, t->name, shape, floats, t->init, false);
+    }
+    plan_layer(p, &external_layer, VIEW_NONE, VIEW_NONE);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -62,7 +95,11 @@ static const struct plan_kind kinds[] = {
                     .mixed = true, .check = model_mmoe_check},
     [MODEL_PLE] = {"ple", model_ple_plan, .vectors = true, .network = true, .multi = true,
                    .mixed = true, .check = model_ple_check},
+    [MODEL_EXTERNAL] = {"external", external_plan, .vectors = true, .multi = true, .mixed = true},
 };
+/* with model.first_order */
+static const struct plan_kind external_first = {"external",          external_plan, .vectors = true,
+                                                .first_order = true, .multi = true, .mixed = true};
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
 int models_plan(const struct job *job, const struct model_shape *shape, struct plan *out,
@@ -71,6 +108,8 @@ int models_plan(const struct job *job, const struct model_shape *shape, struct p
     const struct plan_kind *kind = NULL;
     if ((size_t)job->model.kind < KINDS)
         kind = &kinds[job->model.kind];
+    if (job->model.kind == MODEL_EXTERNAL && job->model.first_order)
+        kind = &external_first;
     if (kind == NULL || kind->build == NULL)
         return err_set(e, SHOAL_E_CONFIG, "model.kind: number %d is not built into this version",
                        (int)job->model.kind);

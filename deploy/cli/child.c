@@ -66,7 +66,10 @@ bool child_ended(struct child *c)
 
 void child_signal(struct child *c, int signo)
 {
-    process_signal(&c->process, signo);
+    if (c->group)
+        process_stop_group(&c->process, signo);
+    else
+        process_signal(&c->process, signo);
 }
 
 /* Copies the last line that a program wrote to `f`. */

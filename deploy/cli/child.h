@@ -16,6 +16,7 @@ struct child {
     char name[32];                    /* "server-0"; also the name of its log file */
     char arg[CHILD_ARGS][LIMIT_PATH]; /* arg[0] is the program's path */
     int args;
+    bool group;              /* a shell command: signals go to all of its processes */
     const char *const *more; /* borrowed (more_count): further arguments */
     size_t more_count;
     char log[LIMIT_PATH];

@@ -8,13 +8,12 @@
 #include "proto/base/text.h"
 #include "proto/job/half.h"
 #include "proto/job/optimizer.h"
+#include "proto/job/shape.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define TENSOR_VALUES_MAX ((uint64_t)1 << 28) /* values of one tensor */
 
 /* The buffers of one tensor. */
 struct buffers {
@@ -30,25 +29,17 @@ static void buffers_free(struct buffers *b)
     free(b->narrow);
 }
 
-/* Reads a shape as the legend has it, "32x17 input". */
-static int shape_read(const struct legend_name *name, struct export_tensor *t, struct err *e)
+static int shape_take(const struct legend_name *name, struct export_tensor *t, struct err *e)
 {
-    const char *at = name->what;
-    t->count = 1;
-    for (;;) {
-        char *end;
-        uint64_t n = strtoull(at, &end, 10);
-        if (end == at || *at < '1' || *at > '9' || n > TENSOR_VALUES_MAX / t->count ||
-            t->values.dims == NPY_DIMS - 1)
-            return err_set(e, SHOAL_E_CONFIG,
-                           "tensor %s: the names of the job give it the shape '%s', which is none",
-                           name->name, name->what);
-        t->values.shape[t->values.dims++] = n;
-        t->count *= n;
-        if (*end != 'x')
-            return 0;
-        at = end + 1;
-    }
+    struct shape shape;
+    if (!shape_read(name->what, &shape))
+        return err_set(e, SHOAL_E_CONFIG,
+                       "tensor %s: the names of the job give it the shape '%s', which is none",
+                       name->name, name->what);
+    t->count = shape.count;
+    t->values.dims = shape.rank;
+    memcpy(t->values.shape, shape.size, shape.rank * sizeof *shape.size);
+    return 0;
 }
 
 static int buffers_make(const struct export_tensor *t, uint64_t blocks, struct buffers *b,
@@ -110,7 +101,7 @@ static int tensor_write(struct export_list *l, const struct table *table,
         t.per_element = facts->per_element;
         t.per_block = facts->per_row + (uint32_t)schema_has_last(s);
     }
-    int rc = shape_read(name, &t, e);
+    int rc = shape_take(name, &t, e);
     if (rc != 0)
         return rc;
 

@@ -9,6 +9,7 @@
 #include "proto/base/key.h"
 #include "proto/base/minmax.h"
 #include "proto/job/legend.h"
+#include "proto/job/shape.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -99,16 +100,9 @@ static void dense_close(struct import_source *s)
 /* True when the array has the shape that the legend tells: "32x17 input". */
 static bool has_shape(const struct tensor *t, const char *what)
 {
-    const char *at = what;
-    for (uint32_t i = 0; i < t->rank; i++) {
-        char *end;
-        if (strtoull(at, &end, 10) != t->shape[i] || end == at)
-            return false;
-        at = *end == 'x' ? end + 1 : end;
-        if (*end != 'x')
-            return i + 1 == t->rank;
-    }
-    return false;
+    struct shape here;
+    return shape_read(what, &here) && here.rank == t->rank &&
+           memcmp(here.size, t->shape, here.rank * sizeof *here.size) == 0;
 }
 
 static const struct legend_name *tensor_named(const struct legend *names, const char *table,

@@ -291,6 +291,7 @@ static int line_run(bool replay, struct option_line *o, struct err *e)
     l.shards = (int)option_int(o, "shards");
     l.workers = (int)option_int(o, "workers");
     l.io_threads = (int)option_int(o, "worker-io-threads");
+    l.worker = option_text(o, "worker");
     l.restart = !option_given(o, "no-restart");
     l.tensorboard = option_text(o, "tensorboard");
     l.set = option_list(o, "set");

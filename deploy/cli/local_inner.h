@@ -21,8 +21,9 @@ struct local {
     struct string_list *set, *server_set;
     struct job job;
     char dir[512], programs[512];
-    char scratch[512]; /* a verb's own folder, removed at its end; empty: none */
-    int io_threads;    /* for each worker */
+    char scratch[512];  /* a verb's own folder, removed at its end; empty: none */
+    const char *worker; /* --worker: the command in place of shoal-worker; NULL: none */
+    int io_threads;     /* for each worker */
     int servers, shards, workers;
     char sockets[64];      /* the daemons' sockets, for this user only; empty: none yet */
     char coordinator[128]; /* endpoint */

@@ -259,6 +259,55 @@ static void devices_write(const struct local *l, int worker, char out[DEVICE_LIS
                                (uint32_t)worker * sites + i);
 }
 
+/* --worker goes with a job whose network is a program's, and such a job goes with --worker. */
+static int worker_check(const struct local *l, struct err *e)
+{
+    bool external = l->job.model.kind == MODEL_EXTERNAL;
+    if (external && l->worker == NULL)
+        return err_set(e, SHOAL_E_USAGE,
+                       "%s has model.kind: external: its network is a program's, which --worker "
+                       "names, as in --worker 'python3 train.py'",
+                       l->job_path);
+    if (!external && l->worker != NULL)
+        return err_set(e, SHOAL_E_USAGE,
+                       "--worker names a program with a network of its own, and %s has model.kind: "
+                       "%s, which shoal-worker trains: take --worker away, or set model.kind: "
+                       "external",
+                       l->job_path, job_model_name(l->job.model.kind));
+    if (l->worker != NULL && strlen(l->worker) >= LIMIT_PATH)
+        return err_set(e, SHOAL_E_USAGE,
+                       "--worker: a command of at most %u bytes; put a longer one "
+                       "into a script",
+                       LIMIT_PATH - 1);
+    return 0;
+}
+
+/* A program's worker: the command under a shell, with what it needs to join in its environment. */
+static void program_prepare(struct local *l, int i)
+{
+    char name[32], text[LIMIT_PATH];
+    const struct {
+        const char *variable, *value;
+    } told[] = {{"SHOAL_COORDINATOR", l->coordinator}, {"SHOAL_SPACE", l->job.space}};
+    (void)snprintf(name, sizeof name, "worker-%d", i);
+    struct child *c = local_child(l, "shoal-worker", name);
+    c->args = 0;
+    c->group = true;
+    local_child_arg(c, "/usr/bin/env", NULL);
+    for (size_t k = 0; k < sizeof told / sizeof told[0]; k++) {
+        (void)snprintf(text, sizeof text, "%s=%s", told[k].variable, told[k].value);
+        local_child_arg(c, text, NULL);
+    }
+    (void)snprintf(text, sizeof text, "SHOAL_JOB=%s/job.yaml", l->dir);
+    local_child_arg(c, text, NULL);
+    (void)snprintf(text, sizeof text, "SHOAL_WORKER=%d", i);
+    local_child_arg(c, text, NULL);
+    (void)snprintf(text, sizeof text, "SHOAL_WORKERS=%d", l->workers);
+    local_child_arg(c, text, NULL);
+    local_child_arg(c, "/bin/sh", "-c");
+    local_child_arg(c, l->worker, NULL);
+}
+
 static void worker_prepare(struct local *l, int i)
 {
     char name[32], lanes[16], devices[DEVICE_LIST_TEXT], cores[16], io_threads[16];
@@ -458,6 +507,8 @@ int local_prepare(struct local *l, const char *run_dir, char **text, struct err 
     char path[LIMIT_PATH];
     int rc = job_load(l->job_path, l->set, &l->job, e);
     if (rc == 0)
+        rc = worker_check(l, e);
+    if (rc == 0)
         rc = local_programs_find(l, e);
     if (rc == 0)
         rc = input_check(l, e);
@@ -479,6 +530,9 @@ int local_prepare(struct local *l, const char *run_dir, char **text, struct err 
     for (int i = 0; i < l->servers && rc == 0; i++)
         rc = server_prepare(l, i, e);
     for (int i = 0; i < l->workers && rc == 0; i++)
-        worker_prepare(l, i);
+        if (l->worker != NULL)
+            program_prepare(l, i);
+        else
+            worker_prepare(l, i);
     return rc;
 }

@@ -1,4 +1,5 @@
-/* assign.c: rows that are assigned by key: what can be stored, and table_assign. */
+/* assign.c: rows that are assigned by key: what can be stored, table_assign, and its counterpart
+ * table_pull_state. */
 #include "embedding/rows/age.h"
 #include "embedding/rows/rules/stats.h"
 #include "embedding/rows/table_inner.h"
@@ -147,6 +148,23 @@ static inline void home_prefetch(const struct table *t, uint64_t key)
     const uint32_t bits = t->shape.tablet_bits;
     const uint64_t mixed = key_mix(key);
     __builtin_prefetch(tablet_home(&t->tablets[key_tablet(mixed, bits)], bits, mixed));
+}
+
+void table_pull_state(const struct table *t, const uint64_t *keys, size_t count, float *rows)
+{
+    const struct table_schema *s = &t->schema;
+    const uint32_t floats = table_assign_floats(s, ASSIGN_STATE);
+    for (size_t i = 0; i < count; i++, rows += floats) {
+        if (i + AHEAD < count)
+            home_prefetch(t, keys[i + AHEAD]);
+        const void *row = table_row(t, keys[i]);
+        for (uint32_t k = 0; k < floats && row == NULL; k++)
+            rows[k] = TABLE_ABSENT;
+        if (row == NULL)
+            continue;
+        table_row_weights(s, row, rows);
+        memcpy(rows + s->width, table_row_state(s, row), (floats - s->width) * sizeof *rows);
+    }
 }
 
 int table_assign(struct table *t, const uint64_t *keys, const float *rows, size_t count,

@@ -42,7 +42,6 @@
     X(END, 30, 0, "end of data")
 
 enum shoal_status {
-    SHOAL_OK = 0,
 #define X(name, wire, status, text) SHOAL_E_##name = -(wire),
     SHOAL_ERR_MAP(X)
 #undef X

@@ -259,9 +259,9 @@ static int key_names_take(const struct config *c, struct job *j, struct err *e)
 static int job_take(const struct config *c, struct job *j, struct err *e)
 {
     static int (*const part[])(const struct config *, struct job *, struct err *) = {
-        key_names_take,  job_data_take,   job_join_take,   job_features_take,
-        job_tables_take, job_model_take,  train_take,      job_dense_take,
-        evaluate_take,   checkpoint_take, job_replay_take, grow_check};
+        key_names_take,  job_data_take,   job_join_take,  job_features_take, job_tables_take,
+        job_model_take,  train_take,      job_dense_take, job_external_take, evaluate_take,
+        checkpoint_take, job_replay_take, grow_check};
     int rc = 0;
     for (size_t i = 0; i < sizeof part / sizeof part[0] && rc == 0; i++)
         rc = part[i](c, j, e);
@@ -486,6 +486,7 @@ void job_free(struct job *j)
     legend_free(&j->legend);
     free(j->data.column);
     free(j->features.cross);
+    free(j->model.tensor);
     for (uint32_t s = 0; s < JOB_SPLITS; s++) {
         free(j->data.objects.of[s].list);
         free(j->data.objects.of[s].open);

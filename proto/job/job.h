@@ -60,6 +60,7 @@ enum model_kind {
     MODEL_DIN,
     MODEL_MMOE,
     MODEL_PLE,
+    MODEL_EXTERNAL, /* the network is another program's (worker/train/outside.h) */
 };
 /* none: for a layer, not for a job */
 enum activation { ACT_RELU, ACT_TANH, ACT_SIGMOID, ACT_NONE };
@@ -116,6 +117,17 @@ struct column {
 struct job_cross {
     char column[CROSS_PARTS][LIMIT_NAME];
     uint32_t columns; /* 2 or 3 */
+};
+
+#define LIMIT_JOB_TENSORS 256u /* tensors of an external network that servers keep */
+#define JOB_TENSOR_RANK 4u
+
+/* A tensor of an external network: model.tensors. */
+struct job_tensor {
+    char name[LIMIT_NAME];
+    uint32_t shape[JOB_TENSOR_RANK]; /* (rank), each above 0 */
+    uint32_t rank;                   /* 1 to 4 */
+    struct init_spec init;
 };
 
 /* Widths of the layers of a network. */
@@ -295,6 +307,9 @@ struct job {
         enum activation activation;
         double l2;       /* on touched rows of the sparse tables: gradient += l2 * weight */
         double l2_dense; /* on weights of the network, not biases */
+        struct job_tensor *tensor; /* external: owned (tensors): those that the servers keep */
+        uint32_t tensors;
+        bool first_order; /* external: rows begin with a first-order weight */
     } model;
     struct optimizer_spec dense_optimizer;
     struct {

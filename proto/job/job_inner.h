@@ -37,6 +37,7 @@ int job_tables_take(const struct config *c, struct job *j, struct err *e);
 int job_model_take(const struct config *c, struct job *j, struct err *e);
 /* train.dense, train.dense_publish, net.dense; after model and train. */
 int job_dense_take(const struct config *c, struct job *j, struct err *e);
+int job_external_take(const struct config *c, struct job *j, struct err *e);
 /* replay; after all others, some of which it excludes. */
 int job_replay_take(const struct config *c, struct job *j, struct err *e);
 

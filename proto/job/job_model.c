@@ -214,9 +214,10 @@ int job_model_take(const struct config *c, struct job *j, struct err *e)
     if (rc == 0)
         rc = losses_check(c, j, e);
     if (rc == 0 && j->data.label_count > 1 && j->model.kind != MODEL_MMOE &&
-        j->model.kind != MODEL_PLE)
+        j->model.kind != MODEL_PLE && j->model.kind != MODEL_EXTERNAL)
         rc = job_refuse(c, "data.label", e,
-                        " names %u labels; only the models mmoe and ple have a task for each",
+                        " names %u labels; only the models mmoe and ple, and external ones, have a "
+                        "task for each",
                         j->data.label_count);
     return rc;
 }
@@ -231,12 +232,22 @@ double job_task_weights(const struct job *j)
 
 const char *job_model_name(enum model_kind kind)
 {
-    static const char *const name[] = {
-        [MODEL_LR] = "lr",           [MODEL_FM] = "fm",           [MODEL_WIDE_DEEP] = "wide_deep",
-        [MODEL_DEEPFM] = "deepfm",   [MODEL_PROBE] = "probe",     [MODEL_FWFM] = "fwfm",
-        [MODEL_IPNN] = "ipnn",       [MODEL_DCNV2] = "dcnv2",     [MODEL_DLRM] = "dlrm",
-        [MODEL_XDEEPFM] = "xdeepfm", [MODEL_AUTOINT] = "autoint", [MODEL_FINALMLP] = "finalmlp",
-        [MODEL_DIN] = "din",         [MODEL_MMOE] = "mmoe",       [MODEL_PLE] = "ple"};
+    static const char *const name[] = {[MODEL_LR] = "lr",
+                                       [MODEL_FM] = "fm",
+                                       [MODEL_WIDE_DEEP] = "wide_deep",
+                                       [MODEL_DEEPFM] = "deepfm",
+                                       [MODEL_PROBE] = "probe",
+                                       [MODEL_FWFM] = "fwfm",
+                                       [MODEL_IPNN] = "ipnn",
+                                       [MODEL_DCNV2] = "dcnv2",
+                                       [MODEL_DLRM] = "dlrm",
+                                       [MODEL_XDEEPFM] = "xdeepfm",
+                                       [MODEL_AUTOINT] = "autoint",
+                                       [MODEL_FINALMLP] = "finalmlp",
+                                       [MODEL_DIN] = "din",
+                                       [MODEL_MMOE] = "mmoe",
+                                       [MODEL_PLE] = "ple",
+                                       [MODEL_EXTERNAL] = "external"};
     if ((size_t)kind >= sizeof name / sizeof name[0])
         return "unknown";
     return name[kind];

@@ -94,6 +94,8 @@
     OPTION_SET, \
     {"server-set", CONFIG_LIST, .values = "KEY=VALUE", \
      .text = "change a key of each server's file, such as memory=4GiB"}, \
+    {"worker", CONFIG_STRING, .values = "COMMAND", .otherwise = "shoal-worker", \
+     .text = "each worker: a program with a network of its own, for model.kind: external"}, \
     {"worker-io-threads", CONFIG_INT, 1, 64, .fallback = "1", \
      .text = "threads that carry a worker's messages"}, \
     OPTION_TENSORBOARD, \

@@ -22,6 +22,8 @@ enum wire_right allow_right_of(const struct wire *w)
 {
     if (w->type == WIRE_TYPE_PULL && w->u.PULL.lane != UINT32_MAX)
         return WIRE_RIGHT_PULL_LANE;
+    if (w->type == WIRE_TYPE_PULL && w->u.PULL.parts != 0)
+        return WIRE_RIGHT_PULL_STATE;
     if (w->type == WIRE_TYPE_ASSIGN && w->u.ASSIGN.key_count > 0)
         return WIRE_RIGHT_ASSIGN_ROWS;
     switch (w->type) {

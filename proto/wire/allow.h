@@ -1,9 +1,9 @@
 /* allow.h: the rights of peers: the one table of which role may send which message to a
  * coordinator, a shard or a worker. Checks, tests and the manual's page are generated from it.
  *
- * A row is a right: a message, or (PULL_LANE, ASSIGN_ROWS) a kind of one. X(RIGHT, its text where
- * that is not the name, roles at a coordinator, at a shard, at a worker, true when it goes into
- * the audit log).
+ * A row is a right: a message, or (PULL_LANE, PULL_STATE, ASSIGN_ROWS) a kind of one. X(RIGHT, its
+ * text where that is not the name, roles at a coordinator, at a shard, at a worker, true when it
+ * goes into the audit log).
  * Roles are bits (proto/base/role.h). BOSS is the coordinator, on the connection that the shard
  * itself has opened: it has every right at the shard. LOCAL peers have every right except those
  * that only BOSS has. */
@@ -35,6 +35,11 @@ enum wire_side { WIRE_COORDINATOR, WIRE_SHARD, WIRE_WORKER };
     X(HELLO, "", S | W | C | M | A, S | W | C | M | A, 0, false) \
     X(PULL, "PULL without a lane", 0, S | W | A, 0, false) \
     X(PULL_LANE, "PULL of a lane", 0, W, 0, false) \
+    X(PULL_STATE, "PULL of optimizer state", 0, A, 0, false) \
+    X(VERSIONS, "", S | A, 0, 0, false) \
+    X(DELTA, "", 0, S | A, 0, false) \
+    X(SCAN, "", 0, S | A, 0, false) \
+    X(SCORE, "", 0, 0, S | W | A, false) \
     X(PUSH, "", 0, W, 0, false) \
     X(STATUS, "", S | W | M | A, 0, 0, false) \
     X(SHARD_STATUS, "", 0, M | A | BOSS, 0, false) \

@@ -222,11 +222,15 @@ static int task_frames_check(const struct msg *m, const struct wire_TASK_DONE *q
     return frame_expect(m, 2, bytes, 1, UINT32_MAX, e);
 }
 
-static int rows_frames_check(const struct msg *m, uint32_t key_count, uint32_t width,
+/* A pulled row with its optimizer's state has a few times the floats of its weights. */
+#define ROW_FLOATS_MOST (4u * LIMIT_WIDTH)
+
+/* most: floats of a row */
+static int rows_frames_check(const struct msg *m, uint32_t key_count, uint32_t width, uint32_t most,
                              uint32_t values, struct err *e)
 {
-    if (width > LIMIT_WIDTH)
-        return err_set(e, SHOAL_E_TOO_BIG, "rows of %u floats, at most %u", width, LIMIT_WIDTH);
+    if (width > most)
+        return err_set(e, SHOAL_E_TOO_BIG, "rows of %u floats, at most %u", width, most);
     if (values > VALUES_BF16)
         return err_set(e, SHOAL_E_MALFORMED, "rows of values of kind %u, which is not known",
                        values);
@@ -297,11 +301,11 @@ static int reply_frames_check(const struct msg *m, const struct wire *w, struct 
 #undef X
     case WIRE_TYPE_PULL:
         return rows_frames_check(m, w->u.PULL_reply.key_count, w->u.PULL_reply.width,
-                                 w->u.PULL_reply.values, e);
+                                 ROW_FLOATS_MOST, w->u.PULL_reply.values, e);
     case WIRE_TYPE_TAKEN:
         return taken_frame_check(m, &w->u.TAKEN_reply, e);
     case WIRE_TYPE_PUSH:
-        return rows_frames_check(m, w->u.PUSH_reply.key_count, w->u.PUSH_reply.width,
+        return rows_frames_check(m, w->u.PUSH_reply.key_count, w->u.PUSH_reply.width, LIMIT_WIDTH,
                                  w->u.PUSH_reply.values, e);
     default:
         return 0;

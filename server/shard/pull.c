@@ -24,7 +24,12 @@ static int check(struct shard *s, const struct wire_PULL *w, struct err *e)
     int rc = shard_schema(s, w->run, w->table, &schema, e);
     if (rc)
         return rc;
-    if ((uint64_t)w->key_count * schema->width * sizeof(float) > LIMIT_FRAME_BYTES)
+    if ((w->parts & ~WIRE_ASSIGN_STATE) != 0)
+        return err_set(e, SHOAL_E_VERSION, "shard %s knows no parts %u of rows", s->name, w->parts);
+    if (w->parts != 0 && w->lane != LANE_NONE)
+        return err_set(e, SHOAL_E_MALFORMED, "a pull of lane %u asks for optimizer state", w->lane);
+    if ((uint64_t)w->key_count * table_assign_floats(schema, w->parts) * sizeof(float) >
+        LIMIT_FRAME_BYTES)
         return err_set(e, SHOAL_E_TOO_BIG,
                        "pull of %u rows of table %s passes a frame of %u bytes; ask for fewer",
                        w->key_count, schema->name, LIMIT_FRAME_BYTES);
@@ -73,6 +78,16 @@ static uint64_t steps(const struct shard *s, const struct request *q, uint64_t b
     return (before - 1) * lanes;
 }
 
+/* Writes the rows of q: weights, or with WIRE_ASSIGN_STATE both. */
+static void rows_write(const struct table *t, const struct request *q, const struct pull_args *args,
+                       void *rows)
+{
+    if (q->pull.parts != 0)
+        table_pull_state(t, q->pull.keys, q->pull.key_count, rows);
+    else
+        table_pull_as(t, args, q->pull.keys, q->pull.key_count, rows);
+}
+
 /* Answers q, or parks it until its rows have come. before: 0, or the bsp clock whose pushes must
  * not be seen. */
 static void answer(struct shard *s, struct request *q, uint64_t low, uint64_t before)
@@ -80,11 +95,12 @@ static void answer(struct shard *s, struct request *q, uint64_t low, uint64_t be
     const struct table *t = engine_table(s->engine, q->pull.table);
     SHOAL_ASSERT(t != NULL);
     SHOAL_ASSERT(before == 0 || q->pull.lane != LANE_NONE); /* readers see rows as they are */
-    const struct pull_args args = {.values = pull_values(table_schema_of(t), q->pull.values),
-                                   .reader = q->pull.lane == LANE_NONE,
-                                   .before =
-                                       before ? table_undo_clock(q->pull.run, before) : before};
-    uint32_t width = table_schema_of(t)->width, n = q->pull.key_count;
+    struct pull_args args = {.values = pull_values(table_schema_of(t), q->pull.values),
+                             .reader = q->pull.lane == LANE_NONE,
+                             .before = before ? table_undo_clock(q->pull.run, before) : before};
+    if (q->pull.parts != 0)
+        args.values = VALUES_FP32;
+    uint32_t width = table_assign_floats(table_schema_of(t), q->pull.parts), n = q->pull.key_count;
     size_t bytes = (size_t)n * width * half_bytes(args.values);
     if (!engine_warm(s->engine, q->pull.table, q->pull.keys, n)) {
         s->counts.cold_pulls += !q->pull.parked;
@@ -111,7 +127,7 @@ static void answer(struct shard *s, struct request *q, uint64_t low, uint64_t be
         shard_refuse_request(s, q, SHOAL_E_NOMEM, "no memory for the reply; send again later");
         return;
     }
-    table_pull_as(t, &args, q->pull.keys, n, rows);
+    rows_write(t, q, &args, rows);
     count(s, q, low, waited_ns);
     s->counts.bytes_pulled += bytes;
     if (q->span.traced)

@@ -106,6 +106,7 @@ static void fill_pull(struct request *q, const struct wire_PULL *w)
     q->pull.bound = w->bound;
     q->pull.key_count = w->key_count;
     q->pull.values = w->values;
+    q->pull.parts = w->parts;
     q->pull.keys = q->m->frame[1].data;
     /* wire_decode has checked it */
     SHOAL_ASSERT(q->m->frame[1].bytes == w->key_count * sizeof *q->pull.keys);

@@ -36,10 +36,10 @@ struct request {
             uint64_t need; /* the pull is answered once the lowest clock is this; 0: at once */
             uint64_t clock;
             uint32_t table, lane, bound, key_count;
-            uint32_t values;      /* as in struct wire_PULL */
-            const uint64_t *keys; /* in m, (key_count) */
-            uint64_t epoch;       /* epoch of the map by which the keys were led when it came */
-            bool parked;          /* its rows are fetched from the store: it is counted as cold */
+            uint32_t values, parts; /* as in struct wire_PULL */
+            const uint64_t *keys;   /* in m, (key_count) */
+            uint64_t epoch;         /* epoch of the map by which the keys were led when it came */
+            bool parked;            /* its rows are fetched from the store: it is counted as cold */
         } pull;
         struct {
             struct push_record r; /* points into m */

@@ -55,6 +55,9 @@ CANNOT = {
                                                                "shoal local clicks.yaml --run-dir runs/2 --start-from runs/1")},
     },
     "deploy/manual/own.md": {command: "test_own types it, with files of its own" for command in ("shoal data train.csv valid.csv test.csv", "shoal data FOLDER")},
+    "deploy/manual/pytorch.md": {command: "test_python runs both examples, with files of its own" for command in (
+        "/usr/bin/python3 worker/python/examples/deepfm.py worker/python/examples/frappe.yaml 20",
+        "shoal local worker/python/examples/frappe.yaml --servers 2 --workers 2 --worker '/usr/bin/python3 worker/python/examples/deepfm_shoal.py'")},
     "deploy/manual/tour.md": {command: "test_tour types the whole page" for command in test_tour.page()[1]},
     "tests/README.md": {
         **{f"deploy/test{words}": LONG for words in ("", " asan", " tsan", " long", "-systemd", "-bare", "-bare --only compilers", "-package")},
@@ -208,6 +211,9 @@ AS = {
         "shoal convert JOB.yaml --out FILE [--split valid] [--set KEY=VALUE]...": "shoal convert job.yaml --out made.events --set data.max_bad=0.1",
         "shoal convert --check FILE": "shoal convert job.yaml --out log.events && shoal convert --check log.events",
         "shoal synth --out FILE [--kind criteo|sequence|tasks] [--rows N]": "shoal synth --out made.csv --kind sequence --rows 1000",
+    },
+    "worker/python/README.md": {  # 77: without numpy
+        "/usr/bin/python3 tests/python/test_package.py": "/usr/bin/python3 tests/python/test_package.py || [ $? = 77 ]",
     },
     "tests/README.md": {
         "ctest --test-dir build/release -R embedding/ --output-on-failure": "ctest --test-dir build/release -R embedding/ --output-on-failure -N",

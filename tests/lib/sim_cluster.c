@@ -270,6 +270,7 @@ uint32_t cluster_worker_start(struct cluster *c)
                                 .why = "a test",
                                 .commands = true,
                                 .replace = c->options.replace,
+                                .outside = c->options.outside,
                                 .where = worker_where,
                                 .context = w,
                                 .stay = c->options.stay,

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 struct backend;
+struct outside;
 
 #define CLUSTER_SERVERS 8u
 #define CLUSTER_SHARDS 4u   /* shards of a server */
@@ -53,6 +54,7 @@ struct cluster_options {
     /* an option of the workers (trainer.h), whose context is their struct cluster_worker; may be
      * NULL */
     int (*replace)(void *context, struct backend **out, struct err *e);
+    const struct outside *outside; /* of the workers (trainer.h); may be NULL */
 };
 
 struct cluster_server {

@@ -45,6 +45,7 @@ ROOMS = {
     "worker/data/kafka": f"worker/data {BELOW}",
     "worker/ring": f"embedding/rows proto/wire {BELOW}",
     "worker/train": f"worker/ring worker/data dense/model dense proto/wire proto/metric proto/meter {BELOW}",
+    "worker/lib": f"worker/train worker/data dense/model dense proto/wire proto/net {BELOW}",
     "worker": f"worker/train worker/data dense/model dense proto/wire proto/metric proto/net proto/http proto/meter {BELOW}",
     "deploy/reference": f"proto/wire proto/meter {BELOW}",
     "deploy/cli": f"dense/model dense worker/train worker/data embedding/checkpoint embedding/engine embedding/rows proto/wire proto/metric proto/net proto/http {BELOW}",
@@ -85,7 +86,7 @@ DOORS = {
     r"yaml\.h": r"proto/job/config\.c",
     r"check\.h": r"tests/",
     r"dlfcn\.h": r"(dense/(backend|library)|embedding/store/rocks_crc32c|proto/base/module|server/coord_stand|worker/data/kafka)\.c",
-    r"pthread\.h": r"server/server_thread\.[ch]|proto/net/|proto/http/|server/coord/store/store_zookeeper\.c|proto/base/msg\.c|worker/data/(source_stream|groups)\.c|dense/cuda/device_host_memory\.c",
+    r"pthread\.h": r"server/server_thread\.[ch]|proto/net/|proto/http/|server/coord/store/store_zookeeper\.c|proto/base/msg\.c|worker/data/(source_stream|groups)\.c|worker/lib/|dense/cuda/device_host_memory\.c",
 }
 # So has the disk: what makes, syncs, renames and removes is called there alone, so that a test can put a bad disk under it.
 DISK = re.compile(r"(?<![\w.>])(?:rename|renameat|link|symlink|unlink|unlinkat|remove|mkdir|rmdir|fsync|fdatasync|opendir|scandir|nftw)\("

@@ -249,6 +249,11 @@ int feature_field_key(const struct features *f, uint32_t field, const char *valu
  * weighted"; then the fields that the
  * tables have from former jobs: name, field, kind, gone. */
 struct json *feature_fields_json(const struct features *f, const struct legend *n);
+/* The key of a value in a field that the tables know, by its name alone: of a category or an id.
+ * NOT_FOUND, without a text: keys of the field are made in another way (a bucket, rows that fields
+ * share). DATA: it is no value of the field. */
+int feature_known_key(const struct legend_name *field, const char *value, uint64_t *key,
+                      struct err *e);
 /* The key of a value in a former job's field, given by name or number. NOT_FOUND, without a text:
  * there is no such field, or its keys were made in another way. DATA: it is no value of the
  * field. */

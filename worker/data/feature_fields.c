@@ -126,19 +126,22 @@ static const struct legend_name *gone_find(const struct legend *n, const char *n
     return &n->name[LEGEND_FIELDS][at];
 }
 
-int feature_gone_key(const struct legend *n, const char *name, const char *value, uint64_t *key,
-                     struct err *e)
+int feature_known_key(const struct legend_name *x, const char *value, uint64_t *key, struct err *e)
 {
-    const struct legend_name *x = gone_find(n, name);
-    const char *what = "";
-    if (x != NULL)
-        what = x->what;
+    const char *what = x->what;
     bool id = strcmp(what, KIND_ID) == 0 || strcmp(what, KIND_MULTI_ID) == 0 ||
               strcmp(what, KIND_MULTI_ID KIND_WEIGHTED) == 0;
     if (!id && strcmp(what, "category") != 0 && strcmp(what, KIND_MULTI) != 0 &&
         strcmp(what, KIND_MULTI KIND_WEIGHTED) != 0)
         return SHOAL_E_NOT_FOUND;
     return value_key(x->number, x->name, id, value, key, e);
+}
+
+int feature_gone_key(const struct legend *n, const char *name, const char *value, uint64_t *key,
+                     struct err *e)
+{
+    const struct legend_name *x = gone_find(n, name);
+    return x == NULL ? SHOAL_E_NOT_FOUND : feature_known_key(x, value, key, e);
 }
 
 static void gone_json(const struct legend *n, struct json *list)

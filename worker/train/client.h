@@ -71,6 +71,9 @@ struct client_options {
     int (*resolve)(const char *endpoint, char numeric[256], struct err *e);
     /* called when a complete map differs from the last complete one; may be NULL */
     void (*on_map)(void *context);
+    /* The coordinator has refused the map, and is asked again: with the status and sentence of its
+     * answer, or NOT_FOUND where it has tables of another space alone. May be NULL */
+    void (*on_refused)(void *context, int status, const char *text);
     void *context;
 };
 

@@ -108,6 +108,25 @@ static struct msg *map_get_build(struct request *r)
     return wire_encode(&w);
 }
 
+/* Tells the owner why no map has come. */
+static enum request_verdict map_refused(const struct client *c, int status, const char *text)
+{
+    if (c->options.on_refused != NULL)
+        c->options.on_refused(c->options.context, status, text);
+    return REQUEST_LATER;
+}
+
+/* A coordinator of one space gives that one's tables, whatever name it was asked for. */
+static bool other_space(const struct client *c, const char *is, struct err *e)
+{
+    const char *asked = text_or(c->options.space, "");
+    if (c->options.on_refused == NULL || asked[0] == '\0' || is[0] == '\0' ||
+        strcmp(asked, is) == 0)
+        return false;
+    (void)err_set(e, SHOAL_E_NOT_FOUND, "there is no space %s there, but %s", asked, is);
+    return true;
+}
+
 static enum request_verdict map_get_reply(struct request *r, const struct wire *w,
                                           const struct msg *m)
 {
@@ -115,7 +134,9 @@ static enum request_verdict map_get_reply(struct request *r, const struct wire *
     struct map taken;
     struct err e = {0};
     if (w->status != 0)
-        return REQUEST_LATER;
+        return map_refused(c, w->status, wire_error(w));
+    if (other_space(c, w->u.MAP_GET_reply.space, &e))
+        return map_refused(c, e.code, e.text);
     map_init(&taken);
     int rc = map_take(&taken, &w->u.MAP_GET_reply, &m->frame[1], &m->frame[2], &e);
     if (rc == 0)

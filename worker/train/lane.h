@@ -45,6 +45,7 @@
 #include "proto/metric/metric_tally.h"
 #include "worker/train/client.h"
 #include "worker/train/evaluate.h"
+#include "worker/train/outside.h"
 #include "worker/train/stats.h"
 #include "worker/train/step.h"
 #include "worker/train/transfer.h"
@@ -69,8 +70,9 @@ struct lane_base {
     /* callable on any thread; times reads of files; NULL: they count as parsing */
     uint64_t (*clock_ns)(void);
     struct stats *stats;
-    struct traces *traces; /* NULL: no batch is traced */
-    struct steps *step;    /* NULL: the servers keep the network (train.dense) */
+    struct traces *traces;         /* NULL: no batch is traced */
+    struct steps *step;            /* NULL: the servers keep the network (train.dense) */
+    const struct outside *outside; /* another program has the network; NULL: the model has it */
 };
 
 struct lane_result {

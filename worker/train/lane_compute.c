@@ -33,7 +33,9 @@ static void scores_count(struct lane *l)
     struct rows *r = l->computing->rows;
     if (lane_evaluates(l) && l->task.unseen)
         rows_unseen(r, &l->scores.unseen);
-    if (!lane_evaluates(l) && l->base->job->model.kind != MODEL_PROBE)
+    bool scored = l->base->job->model.kind != MODEL_PROBE &&
+                  !(l->base->outside != NULL && l->output.skipped); /* its scores are none */
+    if (!lane_evaluates(l) && scored)
         tally_batch(l, &r->batch);
 }
 
@@ -55,7 +57,9 @@ static void step_run(struct env_work *w) /* on a thread of the pool */
     struct lane *l = container_of(w, struct lane, compute);
     const struct lane_batch *b = l->computing;
     SHOAL_ASSERT(b->state == COMPUTING && b->rows->batch.examples > 0);
-    if (lane_evaluates(l))
+    if (l->base->outside != NULL)
+        l->compute_status = lane_outside_run(l, b);
+    else if (lane_evaluates(l))
         l->compute_status = model_predict(l->base->model, l->run, &l->input, &l->output);
     else
         l->compute_status = model_train(l->base->model, l->run, &l->input, l->base->job->train.seed,
@@ -69,6 +73,8 @@ static void step_run(struct env_work *w) /* on a thread of the pool */
 /* The message about a step whose result is not a finite number. */
 static const char *not_finite_text(const struct lane *l)
 {
+    if (l->base->outside != NULL)
+        return "a score that the program gave is not a finite number";
     if (l->base->job->train.precision == PRECISION_FP16)
         return "the loss is not finite, or gradients overflow at a loss scale of 1: set "
                "train.precision to bf16, look "
@@ -81,6 +87,8 @@ static const char *step_error(const struct lane *l)
 {
     if (l->slices != NULL)
         return slices_error(l->slices);
+    if (l->run == NULL) /* another program has the network */
+        return "";
     return model_run_error(l->run);
 }
 
@@ -100,6 +108,8 @@ static void compute_failed(struct lane *l, const struct lane_batch *b)
         const char *why = err_text(status);
         if (status == SHOAL_E_NOT_FINITE)
             why = not_finite_text(l);
+        if (status == SHOAL_E_AGAIN)
+            why = "the program gave the batch back undone";
         err_set(&e, status,
                 "lane %u batch %" PRIu64 " (epoch %u, rows from position %" PRIu64 "): %s",
                 l->task.lane, b->number, l->task.epoch, b->position, why);
@@ -277,6 +287,8 @@ int lane_compute_new(struct lane *l, struct err *e)
                                            .owner = l};
     if (options.window == 1) {
         l->compute = (struct env_work){.run = step_run, .done = step_done};
+        if (base->outside != NULL)
+            return 0;
         return model_run_new(base->model, options.examples, &l->run, e);
     }
     l->close = (struct turn){.run = close_run, .done = close_done};

@@ -178,4 +178,8 @@ int lane_compute_new(struct lane *l, struct err *e);
 void lane_compute_free(struct lane *l);
 void lane_compute(struct lane *l, struct lane_batch *b);
 
+/* lane_outside.c: on a thread of the pool: has another program compute the batch (outside.h).
+ * AGAIN: it did not; NOT_FINITE: a score is no number, in an evaluation. */
+int lane_outside_run(struct lane *l, const struct lane_batch *b);
+
 #endif

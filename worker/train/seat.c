@@ -227,6 +227,9 @@ static void seat_worked(void *owner)
         log_warn("%s", result->text);
         s->host->unknown(s->host->context);
         break;
+    case SHOAL_E_AGAIN:
+        s->host->back(s->host->context, result->text);
+        break;
     default:
         if (result->broken)
             s->host->broken(s->host->context, result->status, result->text);

@@ -55,6 +55,7 @@ struct seat_host {
     uint32_t (*lanes)(void *context); /* number of seats that hold a lane */
     void (*end)(void *context);       /* the job is over */
     void (*unknown)(void *context);   /* the coordinator does not know this worker, or no longer */
+    void (*back)(void *context, const char *text); /* a program gave a batch back undone */
     void (*fatal)(void *context, int status, const char *text); /* the job cannot continue */
     /* The input of this worker differs from the job's, or is unreadable only here: the worker
      * leaves, the job continues. */

@@ -266,6 +266,19 @@ static void describe_waiting(const struct trainer *t, char *text, size_t bytes)
         snprintf(text, bytes, "waiting for a job");
 }
 
+bool trainer_works(const struct trainer *t)
+{
+    return t->state == WORKING;
+}
+
+struct trainer_counts trainer_counts(const struct trainer *t)
+{
+    return (struct trainer_counts){.batches = t->stats.batches,
+                                   .examples = t->stats.examples,
+                                   .keys_pulled = t->stats.keys_pulled,
+                                   .keys_pushed = t->stats.keys_pushed};
+}
+
 void trainer_describe(struct trainer *t, char *text, size_t bytes)
 {
     uint64_t now = env_now_ns(t->env), examples = t->stats.examples,

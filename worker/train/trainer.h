@@ -46,6 +46,7 @@
 #include "proto/base/env.h"
 #include "proto/base/err.h"
 #include "proto/job/job.h"
+#include "worker/train/outside.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -77,6 +78,9 @@ struct trainer_options {
     /* callable on any thread; times reads of files; NULL: they count as parsing */
     uint64_t (*clock_ns)(void);
     uint32_t wait_ms; /* limit for the coordinator's first answer; 0: 30 s */
+    /* The network of jobs with model.kind: external, borrowed; the worker takes no others. NULL: it
+     * takes all but those. */
+    const struct outside *outside;
     /* The worker does not end when a job is over or failed here, or when the coordinator is silent
      * or refuses it: it frees the job and waits for the next one. A job that fails here but
      * continues elsewhere is retried at once, then after 1 s, 2 s, up to half a minute. */
@@ -103,6 +107,14 @@ int trainer_status(const struct trainer *t, struct err *e);
 /* True when the coordinator has answered and does not refuse this worker; `otherwise` before the
  * first answer. */
 bool trainer_taken(const struct trainer *t, bool otherwise);
+/* True while it works on a job: its input is read, and its lanes may ask for work. */
+bool trainer_works(const struct trainer *t);
+/* Sums since it joined. */
+struct trainer_counts {
+    uint64_t batches, examples; /* of training: acknowledged by all shards; computed */
+    uint64_t keys_pulled, keys_pushed;
+};
+struct trainer_counts trainer_counts(const struct trainer *t);
 /* One line for people: "job quickstart: 2 lanes, 81920 examples, 40211/s", with the rate since the
  * last call. */
 void trainer_describe(struct trainer *t, char *text, size_t bytes);

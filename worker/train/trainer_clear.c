@@ -59,6 +59,8 @@ void trainer_clear(struct trainer *t, bool again, int status, const char *text)
     trainer_step_end(t);
     for (uint32_t i = 0; i < t->seat_count; i++)
         seat_drop(t->seat[i]);
+    if (t->options.outside != NULL)
+        t->options.outside->stop(t->options.outside->context);
     memset(t->host.proved, 0, sizeof t->host.proved); /* the next job may have another input */
     /* a step in flight may never come back */
     if (t->state == CLEARING && trainer_has_device(t))
@@ -77,6 +79,12 @@ void trainer_end(struct trainer *t, int status, const char *text)
 void trainer_forgotten(struct trainer *t)
 {
     log_warn("worker %" PRIu64 " gives up its lanes and joins again", t->host.worker);
+    trainer_clear(t, true, 0, "");
+}
+
+void trainer_given_back(struct trainer *t, const char *text)
+{
+    log_warn("%s: this worker gives its lanes back and joins again", text);
     trainer_clear(t, true, 0, "");
 }
 

@@ -79,6 +79,11 @@ static void host_unknown(void *context)
     trainer_forgotten(context);
 }
 
+static void host_back(void *context, const char *text)
+{
+    trainer_given_back(context, text);
+}
+
 static void host_fatal(void *context, int status, const char *text)
 {
     trainer_end(context, status, text);
@@ -106,6 +111,7 @@ void trainer_host_init(struct trainer *t)
         .lanes = host_lanes,
         .end = host_end,
         .unknown = host_unknown,
+        .back = host_back,
         .fatal = host_fatal,
         .apart = host_apart,
         .broken = host_broken};

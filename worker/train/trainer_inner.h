@@ -116,6 +116,7 @@ void trainer_break(struct trainer *t, int status, const char *text);
 void trainer_apart(struct trainer *t, const char *text);
 /* The coordinator no longer knows this worker. */
 void trainer_forgotten(struct trainer *t);
+void trainer_given_back(struct trainer *t, const char *text); /* a program gave a batch back */
 bool trainer_has_device(const struct trainer *t);
 
 /* trainer_join.c */

@@ -76,6 +76,21 @@ static bool job_known(struct trainer *t, const char *text, size_t bytes)
     return same;
 }
 
+/* This worker has no network for the job, or the job none for the program: others take it. */
+static int outside_refuse(const struct trainer *t, struct err *e)
+{
+    if (t->options.outside == NULL)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "job %s has model.kind: external: its network is in a program that works "
+                       "through libshoal (shoal local JOB --worker COMMAND, or the program itself "
+                       "beside the fleet), and shoal-worker has none for it",
+                       t->job.name);
+    return err_set(e, SHOAL_E_CONFIG,
+                   "job %s has model.kind: %s, which shoal-worker trains; a program with its own "
+                   "network needs a job with model.kind: external",
+                   t->job.name, job_model_name(t->job.model.kind));
+}
+
 int trainer_job_take(struct trainer *t, uint64_t number, const char *text, size_t bytes,
                      struct err *e)
 {
@@ -97,6 +112,12 @@ int trainer_job_take(struct trainer *t, uint64_t number, const char *text, size_
                        "the coordinator's job is no replay, it has no section `replay`: "
                        "`shoal-worker train` works on any job");
     }
+    if ((t->job.model.kind == MODEL_EXTERNAL) != (t->options.outside != NULL)) {
+        rc = outside_refuse(t, e);
+        job_free(&t->job);
+        t->broken = true;
+        return rc;
+    }
     if (command != NULL && !t->options.commands) {
         rc = err_set(e, SHOAL_E_DENIED,
                      "%s of the job is a command: this worker runs none unless it is started with "
@@ -106,6 +127,8 @@ int trainer_job_take(struct trainer *t, uint64_t number, const char *text, size_
         return rc;
     }
     t->have_job = true;
+    if (t->options.outside != NULL && t->options.outside->job != NULL)
+        t->options.outside->job(t->options.outside->context, text, bytes);
     client_set_resend(t->client, t->job.net.resend_ms > 0 ? t->job.net.resend_ms : 1000);
     inputs_init(&t->inputs, t->env, &t->job, inputs_changed, t);
     return 0;
@@ -139,6 +162,7 @@ static void base_set(struct trainer *t)
     base->job = &t->job;
     base->backend = t->options.backend;
     base->schema = t->schema;
+    base->outside = t->options.outside;
 }
 
 /* The names travel to the coordinator as one line, which must fit into a message. */

@@ -106,6 +106,35 @@ START_TEST(an_assignment_may_be_repeated)
 }
 END_TEST
 
+/* All optimizers, all kinds of values, with and without statistics: what is read can be assigned,
+ * and the other table is then the same to the bit. */
+START_TEST(rows_with_state_are_read_as_they_are_assigned)
+{
+    static const enum value_kind kinds[] = {VALUES_FP32, VALUES_FP16, VALUES_BF16};
+    static uint64_t keys[ROWS];
+    struct table_schema s = rows_schema((enum optimizer_kind)(_i / 6), 9, 4);
+    s.values = kinds[_i % 3];
+    s.rules.stats = (uint32_t)(_i / 3 % 2);
+    s.zero_first = 1;
+    const uint32_t floats = table_assign_floats(&s, ASSIGN_STATE);
+    const struct assign_args args = {.parts = ASSIGN_STATE, .tablet_count = 1u << s.tablet_bits};
+    struct rows r = rows_open(&s), other = rows_open(&s);
+    struct assign_counts c = {.made = 0};
+    float *rows = calloc(ROWS, floats * sizeof *rows);
+    ck_assert_ptr_nonnull(rows);
+    keys_make(keys, ROWS);
+    (void)assign(&r, keys, ROWS - 1, ASSIGN_STATE);
+    table_pull_state(r.table, keys, ROWS, rows);
+    for (uint32_t k = 0; k < floats; k++) /* the last key has no row */
+        ck_assert(rows[(ROWS - 1) * floats + k] == 0 && signbit(rows[(ROWS - 1) * floats + k]));
+    ck_assert_int_eq(table_assign(other.table, keys, rows, ROWS - 1, &args, &c), 0);
+    ck_assert_uint_eq(rows_digest(r.table), rows_digest(other.table));
+    free(rows);
+    rows_close(&other);
+    rows_close(&r);
+}
+END_TEST
+
 START_TEST(a_row_is_kept_where_that_was_asked)
 {
     static uint64_t keys[ROWS];
@@ -255,6 +284,7 @@ int main(void)
     TCase *c = suite_case(suite, "assign", 60, NULL, NULL);
     tcase_add_loop_test(c, a_row_has_the_numbers_that_were_given, 0, 36);
     tcase_add_test(c, an_assignment_may_be_repeated);
+    tcase_add_loop_test(c, rows_with_state_are_read_as_they_are_assigned, 0, 36);
     tcase_add_test(c, a_row_is_kept_where_that_was_asked);
     tcase_add_test(c, a_blocked_key_gets_no_row);
     tcase_add_test(c, a_row_is_admitted_and_counts_as_pushed_now);

@@ -457,6 +457,51 @@ START_TEST(rows_are_assigned_and_counted)
 }
 END_TEST
 
+/* Pulls a key's row with these parts, by no lane or by one. */
+static uint64_t state_pull(struct rig *r, uint32_t table, uint32_t lane, uint32_t parts,
+                           uint64_t key)
+{
+    struct wire w = rig_wire(r, WIRE_TYPE_PULL);
+    w.u.PULL = (struct wire_PULL){
+        .run = RIG_RUN, .table = table, .lane = lane, .key_count = 1, .parts = parts};
+    return rig_send(r, &w, 1, &key, sizeof key, NULL, 0);
+}
+
+/* Adagrad keeps a sum for each of the two weights. */
+START_TEST(rows_are_read_with_their_state)
+{
+    struct rig r = {0};
+    const struct {
+        uint64_t key;
+        float row[4];
+    } m = {rig_key(3, 0), {1, 2, 30, 40}};
+    rig_start(&r, 1);
+    rig_table(&r, 0, OPT_ADAGRAD);
+    rig_map(&r, 1, 1000);
+    rig_run(&r, 20);
+    struct wire w = rig_wire(&r, WIRE_TYPE_ASSIGN);
+    w.u.ASSIGN = (struct wire_ASSIGN){
+        .tablet = 3, .tablet_count = 1, .key_count = 1, .parts = WIRE_ASSIGN_STATE};
+    ck_assert_int_eq(answered(&r, rig_send(&r, &w, 1, &m, 24, NULL, 0)), 0);
+
+    uint64_t id = state_pull(&r, 0, EVAL, WIRE_ASSIGN_STATE, m.key);
+    ck_assert_int_eq(answered(&r, id), 0);
+    const struct wire_PULL_reply *reply = &rig_reply(&r, id)->u.PULL_reply;
+    ck_assert(reply->width == 4 && reply->key_count == 1 && reply->values == VALUES_FP32);
+    ck_assert_mem_eq(r.answer[id].m->frame[1].data, m.row, sizeof m.row);
+    id = state_pull(&r, 0, EVAL, WIRE_ASSIGN_STATE, rig_key(3, 1));
+    ck_assert_int_eq(answered(&r, id), 0);
+    const float *absent = r.answer[id].m->frame[1].data;
+    for (uint32_t i = 0; i < 4; i++)
+        ck_assert(absent[i] == 0 && signbit(absent[i]));
+    ck_assert_int_eq(answered(&r, state_pull(&r, 0, EVAL, WIRE_ASSIGN_STATS, m.key)),
+                     SHOAL_E_VERSION);
+    ck_assert_int_eq(answered(&r, state_pull(&r, 0, 0, WIRE_ASSIGN_STATE, m.key)),
+                     SHOAL_E_MALFORMED);
+    rig_free(&r);
+}
+END_TEST
+
 START_TEST(rows_are_refused_in_words)
 {
     struct rig r = {0};
@@ -642,6 +687,7 @@ int main(void)
     tcase_add_test(c, an_assignment_waits_for_the_fences_of_a_start);
     tcase_add_test(c, many_assignments_of_a_drain_are_all_taken);
     tcase_add_test(c, rows_are_assigned_and_counted);
+    tcase_add_test(c, rows_are_read_with_their_state);
     tcase_add_test(c, rows_are_refused_in_words);
     tcase_add_test(c, rows_wait_while_a_cut_is_held);
     tcase_add_loop_test(c, an_image_waits_for_the_copies, 0, 2);

@@ -25,6 +25,8 @@ static uint64_t ask(struct rig *r, enum wire_type type, enum wire_right right)
     size_t bytes = 0;
     if (type == WIRE_TYPE_PULL)
         w.u.PULL.lane = right == WIRE_RIGHT_PULL_LANE ? 0 : UINT32_MAX;
+    if (right == WIRE_RIGHT_PULL_STATE)
+        w.u.PULL.parts = WIRE_ASSIGN_STATE;
     if (type == WIRE_TYPE_TASK_DONE)
         bytes = 512;
     if (right == WIRE_RIGHT_ASSIGN_ROWS) { /* a key and a number, of no table */
@@ -44,6 +46,7 @@ static const struct {
     WIRE_MAP(X)
 #undef X
         {WIRE_RIGHT_PULL_LANE, WIRE_TYPE_PULL},
+    {WIRE_RIGHT_PULL_STATE, WIRE_TYPE_PULL},
     {WIRE_RIGHT_ASSIGN_ROWS, WIRE_TYPE_ASSIGN}};
 _Static_assert(sizeof cell / sizeof *cell == WIRE_RIGHTS, "a cell for each right");
 

@@ -1,0 +1,403 @@
+#!/usr/bin/env python3
+"""test_package: the package shoal against a libshoal in memory (fake_shoal.c): structs, arrays, errors, signals, modules.
+
+/usr/bin/python3 has Debian's numpy and torch. Without numpy all is skipped (77), without torch or a compiler what needs them."""
+import ctypes
+import gc
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path.insert(0, str(ROOT / "worker/python"))
+try:
+    import numpy as np
+except ImportError:
+    print("skip: needs python3-numpy")
+    sys.exit(77)
+try:
+    import torch
+except ImportError:
+    torch = None
+import shoal
+from shoal import library
+
+if torch is not None:
+    import shoal.torch
+    torch.manual_seed(1)
+    torch.set_num_threads(1)
+SCRATCH = tempfile.TemporaryDirectory()
+NAMES = {library.ErrorText: "shoal_error", library.FleetOptions: "shoal_fleet_options", library.TableInfo: "shoal_table",
+         library.AssignedCounts: "shoal_assigned", library.TensorInfo: "shoal_tensor", library.BatchTable: "shoal_batch_table", library.BatchTensor: "shoal_batch_tensor",
+         library.BatchField: "shoal_batch_field", library.BatchInfo: "shoal_batch", library.WorkOptions: "shoal_work_options",
+         library.ProgressCounts: "shoal_progress", library.ReadOptions: "shoal_read_options"}
+
+
+def compiled(name, source, *words):
+    path = pathlib.Path(SCRATCH.name) / name
+    subprocess.run(["cc", "-std=gnu11", "-O1", f"-I{ROOT}", "-o", path, *words, source], check=True)
+    return path
+
+
+class Layout(unittest.TestCase):
+    def test_structs_are_those_of_the_header(self):
+        lines = []
+        for kind, name in NAMES.items():
+            lines.append(f'printf("{name} %zu\\n", sizeof(struct {name}));')
+            lines += [f'printf("{name}.{member[0]} %zu\\n", offsetof(struct {name}, {member[0]}));' for member in kind._fields_]
+        source = pathlib.Path(SCRATCH.name) / "layout.c"
+        source.write_text("#include <stdio.h>\n#include \"worker/lib/shoal.h\"\nint main(void)\n{\n" + "\n".join(lines) + "\n}\n", encoding="utf-8")
+        told = dict(line.split() for line in subprocess.run([compiled("layout", source)], capture_output=True, text=True, check=True).stdout.splitlines())
+        for kind, name in NAMES.items():
+            self.assertEqual(ctypes.sizeof(kind), int(told[name]), name)
+            for member in kind._fields_:
+                self.assertEqual(getattr(kind, member[0]).offset, int(told[f"{name}.{member[0]}"]), f"{name}.{member[0]}")
+
+    def test_every_struct_and_code_of_the_header_is_here(self):
+        header = (ROOT / "worker/lib/shoal.h").read_text(encoding="utf-8")
+        self.assertEqual(set(re.findall(r"^struct (\w+) \{", header, re.M)), set(NAMES.values()))
+        codes = {int(n) for n in re.findall(r"SHOAL_ERROR_\w+ = (\d+)", header)}
+        self.assertEqual(codes, set(shoal.errors.OF_CODE))
+        functions = set(re.findall(r"SHOAL_API[^;]*?(shoal_\w+)\(", header)) - {"shoal_code_text"}
+        self.assertEqual(functions, set(library.FUNCTIONS))
+
+    def test_versions_are_one(self):
+        version = re.search(r"project\(shoal VERSION (\S+) ", (ROOT / "CMakeLists.txt").read_text(encoding="utf-8"))[1]
+        self.assertIn(f'version = "{version}"', (ROOT / "worker/python/pyproject.toml").read_text(encoding="utf-8"))
+
+
+class Tables(unittest.TestCase):
+    def setUp(self):
+        self.fleet = shoal.Fleet("one")
+        self.addCleanup(self.fleet.close)
+
+    def test_a_table_says_what_it_is(self):
+        table = self.fleet["emb"]
+        self.assertEqual((table.width, table.first, table.dim, table.optimizer, table.values), (3, 1, 2, "sgd", "bf16"))
+        self.assertEqual(list(self.fleet.tables), ["emb", "wide"])
+        self.assertEqual(table.key("user", "7"), (ord("u") << 48) + ord("7"))
+
+    def test_fetch_fills_the_array_in_place(self):
+        out = np.full((3, 3), np.nan, np.float32)
+        got = self.fleet["emb"].fetch(np.array([1, 99, 2], np.uint64), out=out)
+        self.assertIs(got, out)
+        self.assertTrue((out[1] == 0).all() and out[0].any())
+
+    def test_fetch_gives_state_and_found_where_asked(self):
+        rows, state, found = self.fleet["wide"].fetch([1, 99] + np.zeros(2, np.int64), state=True, found=True)
+        self.assertEqual((rows.shape, state.shape, found.tolist()), ((2, 4), (2, 2), [True, False]))
+
+    def test_keys_of_int64_are_the_same_bits(self):
+        self.assertTrue((self.fleet["emb"].fetch(np.array([-1, 3])) == self.fleet["emb"].fetch(np.array([2**64 - 1, 3], np.uint64))).all())
+
+    def test_assigned_rows_are_fetched(self):
+        keys, rows = np.arange(4, dtype=np.uint64), np.arange(12.0).reshape(4, 3)
+        self.assertEqual(self.fleet["emb"].assign(keys, rows), (0, 4, 0, 0))
+        self.assertTrue((self.fleet["emb"].fetch(keys) == rows).all())
+        self.assertEqual(self.fleet["emb"].assign(keys, rows * 0, keep=True).kept, 4)
+        self.assertTrue((self.fleet["emb"].fetch(keys) == rows).all())
+
+    def test_wrong_arrays_are_refused_before_the_library(self):
+        table = self.fleet["emb"]
+        for wrong in (np.zeros(2, np.float32), np.zeros((2, 2), np.uint64), np.zeros(2, np.int32)):
+            self.assertRaises(shoal.UsageError, table.fetch, wrong)
+        keys = np.arange(2, dtype=np.uint64)
+        for out in (np.zeros((2, 4), np.float32), np.zeros((2, 3)), np.zeros((3, 2), np.float32).T):
+            self.assertRaises(shoal.UsageError, table.fetch, keys, out=out)
+        self.assertRaises(shoal.UsageError, table.assign, keys, np.zeros((3, 3)))
+
+    def test_tensors(self):
+        self.assertEqual(self.fleet.tensors, {"deep.weight": (1, 6)})
+        values = self.fleet.read_tensor("deep.weight")
+        self.fleet.write_tensor("deep.weight", values + 1)
+        self.assertTrue((self.fleet.read_tensor("deep.weight") == values + 1).all())
+        self.fleet.write_tensor("deep.weight", values)
+        self.assertRaises(shoal.NotFound, self.fleet.read_tensor, "other")
+
+    def test_errors_have_code_sentence_and_class(self):
+        with self.assertRaises(shoal.NotFound) as caught:
+            self.fleet["none"]
+        self.assertEqual((caught.exception.code, str(caught.exception)), (3, "there is no such table: there are emb, wide"))
+        with self.assertRaises(PermissionError) as caught:
+            self.fleet["emb"].assign(np.array([99], np.uint64), np.zeros((1, 3)))
+        self.assertIsInstance(caught.exception, shoal.Denied)
+        self.assertRaises(ConnectionError, shoal.Fleet, "elsewhere")
+        self.assertEqual(shoal.errors.make(77, "later").code, 77)
+
+
+class Loop(unittest.TestCase):
+    def test_all_batches_come_once_and_are_acknowledged(self):
+        with shoal.join("one") as work:
+            kinds = []
+            for batch in work:
+                kinds.append(batch.train)
+                self.assertEqual(batch.rows if hasattr(batch, "rows") else batch.table("emb").rows.shape[1], 3)
+                batch.done(np.full(batch.examples, 0.5))
+            self.assertEqual(kinds, [True, True, False] * 2)
+            self.assertEqual(work.progress[:3], (4, 20, 4))
+            self.assertEqual(work.job, "job: fake\n")
+
+    def test_arrays_are_the_librarys_memory(self):
+        with shoal.join("one") as work:
+            batch = work.next()
+            for values in (batch.label, batch.index, batch.table("emb").rows):
+                self.assertFalse(values.flags.owndata or values.flags.writeable)
+            self.assertTrue(batch.table("emb").gradients.flags.writeable)
+            self.assertIsNone(batch.weight)
+            batch.done(np.zeros(5))
+
+    def test_a_batch_that_is_not_given_back_is_told(self):
+        with shoal.join("one") as work, self.assertRaisesRegex(shoal.UsageError, "batch 1 of lane 0 was not given back"):
+            for _ in work:
+                pass
+
+    def test_a_batch_is_given_back_once(self):
+        with shoal.join("one") as work:
+            batch = work.next()
+            batch.done(np.zeros(5))
+            self.assertRaisesRegex(shoal.UsageError, "given back before", batch.done, np.zeros(5))
+
+    def test_a_failed_batch_comes_again(self):
+        with shoal.join("one") as work:
+            work.next().fail("the card is gone")
+            self.assertEqual(work.next().number, 1)
+
+    def test_scores_of_another_shape_are_refused_and_the_batch_stays_out(self):
+        with shoal.join("one") as work:
+            batch = work.next()
+            self.assertRaises(shoal.UsageError, batch.done, np.zeros(4))
+            self.assertTrue(batch.out)
+            batch.done(np.zeros((5, 1)))
+
+    def test_a_score_that_is_not_finite_is_told(self):
+        with shoal.join("one") as work:
+            self.assertRaises(shoal.NotFinite, work.next().done, np.full(5, np.nan))
+
+    def test_waiting_has_an_end(self):
+        with shoal.join("idle") as work:
+            self.assertRaises(TimeoutError, work.next, wait=0.25)
+
+    def test_a_closed_worker_has_no_batches(self):
+        with shoal.join("one") as work:
+            batch = work.next()
+        self.assertRaises(shoal.Stopped, work.next)
+        self.assertRaisesRegex(shoal.UsageError, "the end of its worker", batch.done)
+        work.close()
+
+    def test_no_fleet_is_an_exception(self):
+        self.assertRaises(shoal.Unreachable, shoal.join, "elsewhere")
+
+    def test_memory_does_not_grow_with_batches(self):
+        def batches(count):
+            for _ in range(count):
+                for batch in shoal.Reader("one"):
+                    batch.done()
+
+        batches(20)
+        gc.collect()
+        before = len(gc.get_objects())
+        batches(50)
+        gc.collect()
+        self.assertLess(len(gc.get_objects()) - before, 50)
+
+
+class Signals(unittest.TestCase):
+    SCRIPT = "import shoal, sys\nwith shoal.join('idle') as work:\n    print('works', flush=True)\n    for batch in work:\n        pass\n"
+
+    def ended_by(self, number):
+        environment = {**os.environ, "FAKE_SAYS": "1", "PYTHONPATH": str(ROOT / "worker/python")}
+        process = subprocess.Popen([sys.executable, "-c", self.SCRIPT], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+        self.assertEqual(process.stdout.readline(), "works\n")
+        begin = time.monotonic()
+        process.send_signal(number)
+        said, told = process.communicate(timeout=20)
+        self.assertLess(time.monotonic() - begin, 5)
+        self.assertEqual(said, "closed\n")
+        return process.returncode, told
+
+    def test_sigterm_gives_the_lanes_back(self):
+        self.assertEqual(self.ended_by(signal.SIGTERM), (143, ""))
+
+    def test_ctrl_c_gives_the_lanes_back(self):
+        status, told = self.ended_by(signal.SIGINT)
+        self.assertIn("KeyboardInterrupt", told)
+        self.assertNotEqual(status, 0)
+
+
+class Reading(unittest.TestCase):
+    def test_a_reader_gives_batches_without_rows(self):
+        batches = [(b.train, b.table("emb").rows, b.scores) for b in shoal.Reader("one")]
+        self.assertEqual(batches, [(True, None, None)] * 6)
+
+    def test_a_whole_job_has_an_evaluation_behind_each_epoch(self):
+        kinds = [(b.epoch, b.train) for b in shoal.Reader("one", epochs=2)]
+        self.assertEqual(kinds, [(1, True)] * 6 + [(1, False)] * 6 + [(2, True)] * 6 + [(2, False)] * 6)
+
+    def test_a_whole_job_without_validation_is_read_without(self):
+        self.assertEqual([b.train for b in shoal.Reader("one-novalid", epochs=2)], [True] * 12)
+        self.assertRaisesRegex(shoal.NotFound, "names no input", next, iter(shoal.Reader("one-novalid", "valid")))
+        self.assertRaisesRegex(shoal.NotFound, "no such file", list, shoal.Reader("nothing", epochs=2))
+
+    def test_ids_number_the_keys(self):
+        of_key = {}
+        for batch in shoal.Reader("many", epochs=1):
+            keys = np.concatenate([t.keys for t in batch.tables])[batch.index]
+            for key, number in zip(keys.tolist(), batch.ids.tolist()):
+                self.assertEqual(of_key.setdefault(key, number), number)
+        self.assertEqual(sorted(of_key.values()), list(range(len(of_key))))
+
+    def test_no_job_file(self):
+        self.assertRaisesRegex(shoal.NotFound, "no such file", next, iter(shoal.Reader("nothing")))
+
+
+def slow_bags(batch, columns, mode):
+    """The sums by plain loops: what EmbeddingBag must give."""
+    fields, sums = len(batch.fields), []
+    for i in range(batch.examples):
+        for f in columns:
+            bag = i * fields + f
+            values = range(bag, bag + 1) if batch.offset is None else range(batch.offset[bag], batch.offset[bag + 1])
+            table = batch.tables[batch.fields[f].table]
+            rows = [table.rows[batch.index[v] - table.base] * (batch.factor[v] if mode is None and batch.factor is not None else 1) for v in values]
+            averaged = mode == "mean" or (mode is None and batch.factor is None and batch.fields[f].pooling == "mean")
+            total = np.sum(rows, axis=0) if rows else np.zeros(table.width)
+            sums.append(total / max(1, len(rows)) if averaged else total)
+    return np.array(sums).reshape(batch.examples, len(columns), -1)
+
+
+@unittest.skipIf(torch is None, "needs python3-torch")
+class Modules(unittest.TestCase):
+    def test_sums_are_those_of_plain_loops(self):
+        for fleet in ("one", "many", "mean"):
+            with shoal.join(fleet) as work:
+                for batch in work:
+                    for mode in (None, "sum", "mean"):
+                        for fields, columns in ((None, [0, 1]), (["f1"], [1]), (["f1", "f0"], [1, 0])):
+                            got = shoal.torch.EmbeddingBag("emb", fields, mode)(batch).detach().numpy()
+                            np.testing.assert_allclose(got, slow_bags(batch, columns, mode), rtol=1e-5, atol=1e-6)
+                    np.testing.assert_allclose(shoal.torch.EmbeddingBag("wide")(batch).detach().numpy(), slow_bags(batch, [2], None), rtol=1e-5, atol=1e-6)
+                    batch.done(np.zeros(5))
+
+    def test_backward_writes_the_gradients_of_unique_rows(self):
+        """By differences: the gradient of a loss of two modules that share a table."""
+        with shoal.join("many") as work:
+            batch, bag, one = work.next(), shoal.torch.EmbeddingBag("emb"), shoal.torch.EmbeddingBag("emb", ["f0"], "mean")
+
+            def loss():
+                batch.leaves.clear()
+                return (bag(batch).square().sum() + one(batch).pow(3).sum())
+
+            rows, gradients = shoal.torch.tensor(batch.table("emb").rows), batch.table("emb").gradients
+            loss().backward()
+            analytic = gradients.copy()
+            self.assertTrue(analytic.any())
+            for r in range(min(4, len(rows))):
+                for d in range(3):
+                    before = float(rows[r, d])
+                    rows[r, d] = before + 1e-2
+                    up = float(loss())
+                    rows[r, d] = before - 1e-2
+                    down = float(loss())
+                    rows[r, d] = before
+                    self.assertAlmostEqual((up - down) / 2e-2, analytic[r, d], delta=2e-2 * max(1, abs(analytic[r, d])))
+            batch.done(np.zeros(5))
+
+    def test_embedding_keeps_the_order(self):
+        with shoal.join("many") as work:
+            batch, module = work.next(), shoal.torch.Embedding("emb", "f1")
+            got, lengths = module(batch), module.lengths(batch)
+            table = batch.table("emb")
+            for i in range(batch.examples):
+                bag = i * 3 + 1
+                rows = [table.rows[batch.index[v]] for v in range(batch.offset[bag], batch.offset[bag + 1])]
+                self.assertEqual(int(lengths[i]), len(rows))
+                np.testing.assert_array_equal(got[i, :len(rows)].detach().numpy(), np.array(rows).reshape(-1, 3))
+                self.assertFalse(got[i, len(rows):].any())
+            got.sum().backward()
+            self.assertTrue(table.gradients.any())
+            batch.done(np.zeros(5))
+
+    def test_training_is_that_of_local_modules(self):
+        """The same network with nn.EmbeddingBag and SGD, and with the fleet's tables and tensors: the same rows at the end."""
+        keys = np.arange(64, dtype=np.uint64)
+        for kind in ("one", "many"):
+            with shoal.Fleet(kind) as fleet:
+                local = torch.nn.EmbeddingBag.from_pretrained(torch.from_numpy(fleet["emb"].fetch(keys)), freeze=False, mode="sum")
+                deep = torch.nn.Linear(6, 1, bias=False)
+                deep.weight.data.copy_(torch.from_numpy(fleet.read_tensor("deep.weight")))
+                mine = torch.optim.SGD([*local.parameters(), *deep.parameters()], lr=1.0)
+
+                class Net(torch.nn.Module):
+                    def __init__(self):
+                        super().__init__()
+                        self.rows, self.deep = shoal.torch.EmbeddingBag("emb"), torch.nn.Linear(6, 1, bias=False)
+
+                    def forward(self, batch):
+                        return self.deep(self.rows(batch).flatten(1))
+
+                net = Net()
+                servers = shoal.torch.Servers(net)
+                with shoal.join(kind) as work:
+                    for batch in work:
+                        label = shoal.torch.labels(batch)
+                        score = net(batch)
+                        if batch.train:
+                            table = batch.table("emb")
+                            places, starts = shoal.torch._bags(batch, [0, 1])
+                            ids = torch.from_numpy(table.keys[batch.index[places]].astype(np.int64))
+                            factor = None if batch.factor is None else torch.from_numpy(batch.factor[places])
+                            own = deep(local(ids, torch.from_numpy(starts).long(), factor).view(5, -1))
+                            torch.testing.assert_close(own, score, rtol=1e-4, atol=1e-5)
+                            mine.zero_grad()
+                            ((own - label) ** 2).mean().backward()
+                            mine.step()
+                            servers.zero_grad()
+                            ((score - label) ** 2).mean().backward()
+                            servers.step()
+                        batch.done(score)
+                np.testing.assert_allclose(fleet["emb"].fetch(keys), local.weight.detach().numpy(), rtol=1e-4, atol=1e-5)
+                np.testing.assert_allclose(fleet.read_tensor("deep.weight"), deep.weight.detach().numpy(), rtol=1e-4, atol=1e-5)
+
+    def test_parameters_that_the_job_lacks_are_told(self):
+        net = torch.nn.Sequential(torch.nn.Linear(2, 1))
+        shoal.torch.Servers(net)
+        with shoal.join("one") as work:
+            self.assertRaisesRegex(shoal.ConfigError, "parameter 0.weight has the shape", net, work.next())
+        self.assertRaisesRegex(shoal.UsageError, "without a batch", net, torch.zeros(1, 2))
+
+    def test_a_field_or_table_that_is_not_there(self):
+        with shoal.join("one") as work:
+            batch = work.next()
+            self.assertRaisesRegex(shoal.NotFound, "no field f2: there are f0, f1", shoal.torch.EmbeddingBag("emb", ["f2"]), batch)
+            self.assertRaisesRegex(shoal.NotFound, "no table x: there are emb, wide", shoal.torch.EmbeddingBag("x"), batch)
+        self.assertRaisesRegex(shoal.UsageError, "reads without a fleet", shoal.torch.EmbeddingBag("emb"), next(iter(shoal.Reader("one"))))
+
+    def test_describe_writes_the_tensors(self):
+        net = torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.BatchNorm1d(2))
+        self.assertEqual(shoal.torch.describe(net), "  tensors:\n    - {name: 0.weight, shape: [2, 4], init: {kind: uniform, scale: 0.5}}\n"
+                         "    - {name: 0.bias, shape: [2], init: {kind: zero}}\n    - {name: 1.weight, shape: [2], init: {kind: constant, scale: 1}}\n"
+                         "    - {name: 1.bias, shape: [2], init: {kind: zero}}")
+
+    def test_numpy_alone_does_not_import_torch(self):
+        got = subprocess.run([sys.executable, "-c", "import shoal, sys; print('torch' in sys.modules)"], capture_output=True, text=True, check=True,
+                             env={**os.environ, "PYTHONPATH": str(ROOT / "worker/python")})
+        self.assertEqual(got.stdout, "False\n")
+
+
+if __name__ == "__main__":
+    try:
+        folder = compiled("libshoal.so.1", HERE / "fake_shoal.c", "-shared", "-fPIC").parent
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"skip: needs a C compiler ({error})")
+        sys.exit(77)
+    # The loader reads LD_LIBRARY_PATH when a process begins: here the name is loaded by its path first.
+    os.environ["LD_LIBRARY_PATH"] = str(folder)
+    library.NAME = str(folder / "libshoal.so.1")
+    unittest.main(verbosity=0)
