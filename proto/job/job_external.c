@@ -144,11 +144,11 @@ int job_external_take(const struct config *c, struct job *j, struct err *e)
     if (config_has(c, "model.tensors"))
         return job_refuse(c, "model.tensors", e,
                           " is for model.kind: external; %s makes its tensors by itself",
-                          job_model_name(j->model.kind));
+                          config_string_or(c, "model.kind", "the model"));
     if (config_has_value(c, "model.first_order"))
         return job_refuse(c, "model.first_order", e,
                           " is for model.kind: external; %s has first-order weights or not by "
                           "itself",
-                          job_model_name(j->model.kind));
+                          config_string_or(c, "model.kind", "the model"));
     return 0;
 }

@@ -28,7 +28,7 @@ def check_form(source, breach):
         breach("purpose", path, 1, "the first line says what the file is for")
     if path.endswith(".h") and not path.endswith("_inner.h"):
         guard = re.sub(r"[/.]", "_", path).upper()
-        if path == "worker/lib/shoal.h":  # users have it as <shoal.h>
+        if path == "worker/lib/shoal.h" or path.startswith("tests/worker/lib/abi/shoal-"):  # users have it as <shoal.h>
             guard = "SHOAL_H"
         if f"#ifndef {guard}\n" not in text and "#pragma" not in text and "#ifndef" in text:
             breach("guard", path, 1, f"the include guard is {guard}")

@@ -349,7 +349,7 @@ START_TEST(wire_replies_must_fit_their_frames)
         {3, 2, 28, SHOAL_E_MALFORMED, 0},
         {0, 2, 4, SHOAL_E_MALFORMED, 0},
         {1, LIMIT_WIDTH, 4ul * LIMIT_WIDTH, 0, 0},
-        {1, LIMIT_WIDTH + 1, 4ul * LIMIT_WIDTH + 4, SHOAL_E_TOO_BIG, 0},
+        {1, 4 * LIMIT_WIDTH + 1, 16ul * LIMIT_WIDTH + 4, SHOAL_E_TOO_BIG, 0},
         {3, 2, 12, 0, VALUES_BF16},
         {3, 2, 24, SHOAL_E_MALFORMED, VALUES_FP16},
         {3, 2, 12, SHOAL_E_MALFORMED, VALUES_BF16 + 1},
@@ -369,6 +369,20 @@ START_TEST(wire_replies_must_fit_their_frames)
         struct msg *m = wire_encode(i % 2 == 0 ? &pull : &push);
         (void)msg_add(m, rows[i / 2].bytes);
         ck_assert_int_eq(wire_decode(m, &got, NULL), rows[i / 2].status);
+        msg_free(m);
+    }
+    /* a pulled row may have its optimizer's state behind it, an echoed one has not */
+    for (int echo = 0; echo < 2; echo++) {
+        struct wire w = {.type = WIRE_TYPE_PULL,
+                         .reply = true,
+                         .u.PULL_reply = {.key_count = 1, .width = LIMIT_WIDTH + 1}};
+        if (echo)
+            w = (struct wire){.type = WIRE_TYPE_PUSH,
+                              .reply = true,
+                              .u.PUSH_reply = {.key_count = 1, .width = LIMIT_WIDTH + 1}};
+        struct msg *m = wire_encode(&w);
+        (void)msg_add(m, 4ul * LIMIT_WIDTH + 4);
+        ck_assert_int_eq(wire_decode(m, &got, NULL), echo ? SHOAL_E_TOO_BIG : 0);
         msg_free(m);
     }
     for (uint32_t tablets = 3; tablets < 6; tablets++) {

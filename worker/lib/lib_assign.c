@@ -14,7 +14,7 @@
 struct assign {
     struct shoal_fleet *fleet;
     const char *what; /* the caller, for messages */
-    const struct fleet_rows *from;
+    const struct lib_fleet_rows *from;
     const struct table_schema *schema;
     uint32_t number; /* of the table on the shards */
     size_t at;       /* the next row */
@@ -47,7 +47,7 @@ static enum request_verdict announce_reply(struct request *r, const struct wire 
     /* BUSY is a job that uses the table: the caller decides whether to wait */
     if (w->status != 0 && w->status != SHOAL_E_BUSY && client_passing(w->status))
         return REQUEST_LATER;
-    fleet_end(a->fleet, w->status, w->status != 0 ? wire_error(w) : "");
+    lib_fleet_end(a->fleet, w->status, w->status != 0 ? wire_error(w) : "");
     return REQUEST_DONE;
 }
 
@@ -59,9 +59,9 @@ static int announce(struct assign *a, bool done, struct err *e)
                                    .target = CLIENT_COORDINATOR,
                                    .build = announce_build,
                                    .reply = announce_reply};
-    fleet_begin(f);
+    lib_fleet_begin(f);
     client_start(f->client, &a->announce);
-    int rc = fleet_run(f, a->what, e);
+    int rc = lib_fleet_run(f, a->what, e);
     client_cancel(f->client, &a->announce);
     if (rc == SHOAL_E_STOPPED) /* a job began in between: later it may go */
         rc = SHOAL_E_BUSY;
@@ -71,7 +71,7 @@ static int announce(struct assign *a, bool done, struct err *e)
 static int rows_fill(void *context, uint64_t *keys, float *rows, uint32_t room, struct err *e)
 {
     struct assign *a = context;
-    const struct fleet_rows *from = a->from;
+    const struct lib_fleet_rows *from = a->from;
     const uint32_t width = a->schema->width, floats = width + a->state_floats;
     const uint32_t n = (uint32_t)MIN(from->count - a->at, room);
     (void)e;
@@ -88,7 +88,7 @@ static int rows_fill(void *context, uint64_t *keys, float *rows, uint32_t room, 
 static void rows_done(void *context, int status, const struct err *e)
 {
     struct assign *a = context;
-    fleet_end(a->fleet, status, e != NULL ? e->text : "");
+    lib_fleet_end(a->fleet, status, e != NULL ? e->text : "");
 }
 
 static int rows_send(struct assign *a, uint32_t flags, struct assigner_counts *counts,
@@ -108,9 +108,9 @@ static int rows_send(struct assign *a, uint32_t flags, struct assigner_counts *c
     int rc = assigner_new(&o, &f->assigner, e);
     if (rc != 0)
         return rc;
-    fleet_begin(f);
+    lib_fleet_begin(f);
     assigner_start(f->assigner);
-    rc = fleet_run(f, a->what, e);
+    rc = lib_fleet_run(f, a->what, e);
     *counts = *assigner_counts(f->assigner);
     assigner_free(f->assigner);
     f->assigner = NULL;
@@ -119,7 +119,7 @@ static int rows_send(struct assign *a, uint32_t flags, struct assigner_counts *c
 
 static uint64_t checksum_of(const struct assign *a)
 {
-    const struct fleet_rows *from = a->from;
+    const struct lib_fleet_rows *from = a->from;
     uint64_t sum = hash_bytes(from->keys, from->count * sizeof *from->keys, 0);
     sum = hash_bytes(from->weights, from->count * a->schema->width * sizeof(float), sum);
     if (from->state != NULL)
@@ -127,8 +127,8 @@ static uint64_t checksum_of(const struct assign *a)
     return sum;
 }
 
-int fleet_assign(struct shoal_fleet *f, const char *what, const struct fleet_rows *rows,
-                 uint32_t flags, struct assigner_counts *counts, struct err *e)
+int lib_fleet_assign(struct shoal_fleet *f, const char *what, const struct lib_fleet_rows *rows,
+                     uint32_t flags, struct assigner_counts *counts, struct err *e)
 {
     struct assigner_counts sent = {0};
     struct assign a = {.fleet = f,
@@ -139,7 +139,7 @@ int fleet_assign(struct shoal_fleet *f, const char *what, const struct fleet_row
                        .token = env_random(net_env(f->net)) | 1,
                        .rows = rows->count};
     if (rows->state != NULL)
-        a.state_floats = fleet_state_floats(a.schema);
+        a.state_floats = lib_fleet_state_floats(a.schema);
     a.checksum = checksum_of(&a);
     int rc = announce(&a, false, e);
     if (rc == 0)
@@ -157,22 +157,22 @@ int shoal_assign(shoal_fleet *f, uint32_t table, const uint64_t *keys, size_t co
                  struct shoal_assigned *counts, struct shoal_error *e)
 {
     /* they are only read */
-    const struct fleet_rows rows = {.table = table,
-                                    .keys = keys,
-                                    .count = count,
-                                    .weights = (float *)weights,
-                                    .state = (float *)state};
+    const struct lib_fleet_rows rows = {.table = table,
+                                        .keys = keys,
+                                        .count = count,
+                                        .weights = (float *)weights,
+                                        .state = (float *)state};
     struct assigner_counts sent = {0};
     struct err own = {0};
     if (table >= f->sparse)
-        return lib_refuse(e, SHOAL_ERROR_USAGE,
-                          "shoal_assign: the fleet has %u tables, so none of index %u", f->sparse,
-                          table);
+        return lib_error_set(e, SHOAL_ERROR_USAGE,
+                             "shoal_assign: the fleet has %u tables, so none of index %u",
+                             f->sparse, table);
     if ((count > 0 && (keys == NULL || weights == NULL)) || (flags & ~SHOAL_KEEP) != 0)
-        return lib_refuse(e, SHOAL_ERROR_USAGE,
-                          "shoal_assign: keys or weights are missing, or a flag is unknown");
+        return lib_error_set(e, SHOAL_ERROR_USAGE,
+                             "shoal_assign: keys or weights are missing, or a flag is unknown");
     if (count > 0)
-        own.code = fleet_assign(f, "shoal_assign", &rows, flags, &sent, &own);
+        own.code = lib_fleet_assign(f, "shoal_assign", &rows, flags, &sent, &own);
     if (counts != NULL) {
         const struct shoal_assigned told = {.size = counts->size,
                                             .made = sent.made,

@@ -1,7 +1,6 @@
 /* lib_error.c: see lib_error.h. */
 #include "worker/lib/lib_error.h"
 
-#include "proto/base/minmax.h"
 #include "proto/base/text.h"
 
 #include <stdarg.h>
@@ -70,7 +69,7 @@ int lib_error(struct shoal_error *e, const struct err *from)
     return rc;
 }
 
-int lib_refuse(struct shoal_error *e, int code, const char *format, ...)
+int lib_error_set(struct shoal_error *e, int code, const char *format, ...)
 {
     va_list arguments;
     if (e == NULL)
@@ -82,24 +81,12 @@ int lib_refuse(struct shoal_error *e, int code, const char *format, ...)
     return code;
 }
 
-int lib_ok(struct shoal_error *e)
+int lib_error_none(struct shoal_error *e)
 {
     if (e != NULL) {
         e->code = SHOAL_OK;
         e->text[0] = '\0';
     }
-    return SHOAL_OK;
-}
-
-int lib_options(void *to, size_t bytes, const void *from, size_t size, const char *function,
-                struct shoal_error *e)
-{
-    if (from == NULL || size < sizeof size)
-        return lib_refuse(e, SHOAL_ERROR_USAGE,
-                          "%s: the options are missing, or their member size is not sizeof of the "
-                          "struct",
-                          function);
-    memcpy(to, from, MIN(bytes, size));
     return SHOAL_OK;
 }
 

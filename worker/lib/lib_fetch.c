@@ -6,11 +6,11 @@
 
 static void rows_done(void *context, int status, const struct err *e)
 {
-    fleet_end(context, status, e != NULL ? e->text : "");
+    lib_fleet_end(context, status, e != NULL ? e->text : "");
 }
 
-int fleet_fetch(struct shoal_fleet *f, const char *what, const struct fleet_rows *rows,
-                struct err *e)
+int lib_fleet_fetch(struct shoal_fleet *f, const char *what, const struct lib_fleet_rows *rows,
+                    struct err *e)
 {
     const struct table_schema *s = &f->schema[rows->table];
     const struct fetcher_options o = {.client = f->client,
@@ -21,7 +21,7 @@ int fleet_fetch(struct shoal_fleet *f, const char *what, const struct fleet_rows
                                       .count = rows->count,
                                       .rows = rows->weights,
                                       .state = rows->state,
-                                      .state_floats = fleet_state_floats(s),
+                                      .state_floats = lib_fleet_state_floats(s),
                                       .found = rows->found,
                                       .done = rows_done,
                                       .context = f};
@@ -30,9 +30,9 @@ int fleet_fetch(struct shoal_fleet *f, const char *what, const struct fleet_rows
     int rc = fetcher_new(&o, &f->fetcher, e);
     if (rc != 0)
         return rc;
-    fleet_begin(f);
+    lib_fleet_begin(f);
     fetcher_start(f->fetcher);
-    rc = fleet_run(f, what, e);
+    rc = lib_fleet_run(f, what, e);
     fetcher_free(f->fetcher);
     f->fetcher = NULL;
     return rc;
@@ -41,21 +41,21 @@ int fleet_fetch(struct shoal_fleet *f, const char *what, const struct fleet_rows
 int shoal_fetch(shoal_fleet *f, uint32_t table, const uint64_t *keys, size_t count, float *weights,
                 float *state, uint8_t *found, struct shoal_error *e)
 {
-    const struct fleet_rows rows = {.table = table,
-                                    .keys = keys,
-                                    .count = count,
-                                    .weights = weights,
-                                    .state = state,
-                                    .found = found};
+    const struct lib_fleet_rows rows = {.table = table,
+                                        .keys = keys,
+                                        .count = count,
+                                        .weights = weights,
+                                        .state = state,
+                                        .found = found};
     struct err own = {0};
     if (table >= f->sparse)
-        return lib_refuse(e, SHOAL_ERROR_USAGE,
-                          "shoal_fetch: the fleet has %u tables, so none of index %u", f->sparse,
-                          table);
+        return lib_error_set(e, SHOAL_ERROR_USAGE,
+                             "shoal_fetch: the fleet has %u tables, so none of index %u", f->sparse,
+                             table);
     if (count > UINT32_MAX || (count > 0 && (keys == NULL || weights == NULL)))
-        return lib_refuse(e, SHOAL_ERROR_USAGE,
-                          "shoal_fetch: keys or weights are missing, or more than 4,294,967,295 "
-                          "keys");
-    own.code = fleet_fetch(f, "shoal_fetch", &rows, &own);
+        return lib_error_set(e, SHOAL_ERROR_USAGE,
+                             "shoal_fetch: keys or weights are missing, or more than 4,294,967,295 "
+                             "keys");
+    own.code = lib_fleet_fetch(f, "shoal_fetch", &rows, &own);
     return lib_error(e, &own);
 }

@@ -7,6 +7,7 @@
 #include "proto/job/optimizer.h"
 #include "proto/net/name.h"
 #include "worker/lib/lib_error.h"
+#include "worker/lib/lib_options.h"
 #include "worker/train/assigner.h"
 #include "worker/train/fetcher.h"
 
@@ -19,7 +20,7 @@
 
 /* ---- the loop -------------------------------------------------------------------------------- */
 
-void fleet_end(struct shoal_fleet *f, int status, const char *text)
+void lib_fleet_end(struct shoal_fleet *f, int status, const char *text)
 {
     if (f->over)
         return;
@@ -45,13 +46,13 @@ static void limit_fire(struct env_timer *timer)
     struct shoal_fleet *f = container_of(timer, struct shoal_fleet, limit);
     const uint64_t moved = rows_moved(f);
     if (moved == f->moved)
-        fleet_end(f, SHOAL_E_TIMEOUT, "");
+        lib_fleet_end(f, SHOAL_E_TIMEOUT, "");
     else
         env_timer_start(net_env(f->net), timer, f->wait_ms * UINT64_C(1000000));
     f->moved = moved;
 }
 
-int fleet_run(struct shoal_fleet *f, const char *what, struct err *e)
+int lib_fleet_run(struct shoal_fleet *f, const char *what, struct err *e)
 {
     f->limit.fire = limit_fire;
     env_timer_start(net_env(f->net), &f->limit, f->wait_ms * UINT64_C(1000000));
@@ -72,7 +73,7 @@ int fleet_run(struct shoal_fleet *f, const char *what, struct err *e)
     return 0;
 }
 
-void fleet_begin(struct shoal_fleet *f)
+void lib_fleet_begin(struct shoal_fleet *f)
 {
     f->over = false;
     f->moved = 0;
@@ -122,13 +123,13 @@ static enum request_verdict text_reply(struct request *r, const struct wire *w, 
     if (w->status != 0 && client_passing(w->status))
         return REQUEST_LATER;
     if (w->status != 0) {
-        fleet_end(f, w->status, wire_error(w));
+        lib_fleet_end(f, w->status, wire_error(w));
         return REQUEST_DONE;
     }
     /* of a later release it may have keys that are not known here: rows go without it */
     f->have_job = job_parse(m->frame[1].data, m->frame[1].bytes, "the job of the tables", NULL,
                             &f->job, &f->job_why) == 0;
-    fleet_end(f, 0, "");
+    lib_fleet_end(f, 0, "");
     return REQUEST_DONE;
 }
 
@@ -149,12 +150,12 @@ static enum request_verdict table_reply(struct request *r, const struct wire *w,
         (void)err_set(&e, rc, "%s", wire_error(w));
     }
     if (rc != 0) {
-        fleet_end(f, rc, e.text);
+        lib_fleet_end(f, rc, e.text);
         return REQUEST_DONE;
     }
     f->sparse += f->schema[f->asked].dense == 0;
     if (++f->asked == f->tables)
-        fleet_end(f, 0, "");
+        lib_fleet_end(f, 0, "");
     else
         ask_table(f);
     return REQUEST_DONE;
@@ -173,7 +174,7 @@ static void on_map(void *context)
 {
     struct shoal_fleet *f = context;
     if (!f->mapped)
-        fleet_end(f, 0, ""); /* shoal_fleet_open waits for it */
+        lib_fleet_end(f, 0, ""); /* shoal_fleet_open waits for it */
     f->mapped = true;
     if (f->fetcher != NULL)
         fetcher_remap(f->fetcher);
@@ -187,7 +188,7 @@ static void on_refused(void *context, int status, const char *text)
     struct shoal_fleet *f = context;
     text_copy(f->refused, sizeof f->refused, text);
     if (!f->mapped && !client_passing(status))
-        fleet_end(f, status, text);
+        lib_fleet_end(f, status, text);
 }
 
 static int tables_read(struct shoal_fleet *f, struct err *e)
@@ -200,18 +201,18 @@ static int tables_read(struct shoal_fleet *f, struct err *e)
     if (f->schema == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     f->asked = 0;
-    fleet_begin(f);
+    lib_fleet_begin(f);
     ask_table(f);
-    int rc = fleet_run(f, "shoal_fleet_open", e);
+    int rc = lib_fleet_run(f, "shoal_fleet_open", e);
     if (rc != 0)
         return rc;
-    fleet_begin(f);
+    lib_fleet_begin(f);
     f->ask = (struct request){.type = WIRE_TYPE_JOB_TEXT,
                               .target = CLIENT_COORDINATOR,
                               .build = ask_build,
                               .reply = text_reply};
     client_start(f->client, &f->ask);
-    return fleet_run(f, "shoal_fleet_open", e);
+    return lib_fleet_run(f, "shoal_fleet_open", e);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -260,9 +261,9 @@ static int fleet_connect(struct shoal_fleet *f, bool insecure, struct err *e)
     if (rc != 0)
         return rc;
     net_set_handler(f->net, &handler, f);
-    fleet_begin(f);
+    lib_fleet_begin(f);
     client_map_refresh(f->client);
-    rc = fleet_run(f, "shoal_fleet_open", e);
+    rc = lib_fleet_run(f, "shoal_fleet_open", e);
     if (rc != 0)
         return rc;
     return tables_read(f, e);
@@ -274,15 +275,15 @@ int shoal_fleet_open(const struct shoal_fleet_options *options, shoal_fleet **ou
     struct shoal_fleet_options o = {0};
     struct err own = {0};
     *out = NULL;
-    int rc = lib_options(&o, sizeof o, options, options == NULL ? 0 : options->size,
-                         "shoal_fleet_open", e);
+    int rc = lib_options_take(&o, sizeof o, options, options == NULL ? 0 : options->size,
+                              "shoal_fleet_open", e);
     if (rc != SHOAL_OK)
         return rc;
     if (getenv("SHOAL_LOG") == NULL)
         log_set_level(LOG_LEVEL_ERROR);
     struct shoal_fleet *f = calloc(1, sizeof *f);
     if (f == NULL)
-        return lib_refuse(e, SHOAL_ERROR_MEMORY, "out of memory");
+        return lib_error_set(e, SHOAL_ERROR_MEMORY, "out of memory");
     rc = options_take(f, &o, &own);
     if (rc == 0)
         rc = fleet_connect(f, o.insecure_plaintext, &own);
@@ -292,7 +293,7 @@ int shoal_fleet_open(const struct shoal_fleet_options *options, shoal_fleet **ou
         return lib_error(e, &own);
     }
     *out = f;
-    return lib_ok(e);
+    return lib_error_none(e);
 }
 
 void shoal_fleet_close(shoal_fleet *f)
@@ -307,13 +308,13 @@ void shoal_fleet_close(shoal_fleet *f)
         net_free(f->net);
     keyfile_free(f->keys);
     free(f->schema);
-    fleet_features_free(f);
+    lib_fleet_features_free(f);
     if (f->have_job)
         job_free(&f->job);
     free(f);
 }
 
-int fleet_job(const struct shoal_fleet *f, const char *what, struct err *e)
+int lib_fleet_job(const struct shoal_fleet *f, const char *what, struct err *e)
 {
     if (f->have_job)
         return 0;
@@ -325,7 +326,7 @@ int fleet_job(const struct shoal_fleet *f, const char *what, struct err *e)
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-uint32_t fleet_state_floats(const struct table_schema *s)
+uint32_t lib_fleet_state_floats(const struct table_schema *s)
 {
     uint32_t floats = schema_state_floats(s);
     if (s->rules.stats != 0)
@@ -343,22 +344,22 @@ int shoal_fleet_table(const shoal_fleet *fleet, uint32_t index, struct shoal_tab
 {
     struct shoal_table t = {.size = out->size};
     if (index >= fleet->sparse || out->size < sizeof out->size)
-        return lib_refuse(e, SHOAL_ERROR_USAGE,
-                          "shoal_fleet_table: the fleet has %u tables, so none of index %u (or "
-                          "out->size is not set)",
-                          fleet->sparse, index);
+        return lib_error_set(e, SHOAL_ERROR_USAGE,
+                             "shoal_fleet_table: the fleet has %u tables, so none of index %u (or "
+                             "out->size is not set)",
+                             fleet->sparse, index);
     const struct table_schema *s = &fleet->schema[index];
     text_copy(t.name, sizeof t.name, s->name);
     t.width = s->width;
     t.first = s->zero_first;
     t.dim = s->width - s->zero_first;
-    t.state = fleet_state_floats(s);
+    t.state = lib_fleet_state_floats(s);
     t.values = s->values;
     t.stats = s->rules.stats != 0;
     t.lr = s->optimizer.lr;
     text_copy(t.optimizer, sizeof t.optimizer, optimizer_facts((uint32_t)s->optimizer.kind)->name);
     memcpy(out, &t, sizeof t < out->size ? sizeof t : out->size);
-    return lib_ok(e);
+    return lib_error_none(e);
 }
 
 int shoal_fleet_find(const shoal_fleet *fleet, const char *name, uint32_t *index,
@@ -370,10 +371,10 @@ int shoal_fleet_find(const shoal_fleet *fleet, const char *name, uint32_t *index
         const char *is = fleet->schema[i].name;
         *index = i;
         if (strcmp(is, name) == 0)
-            return lib_ok(e);
+            return lib_error_none(e);
         if (at + strlen(is) + 3 < sizeof names)
             at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", at > 0 ? ", " : "", is);
     }
-    return lib_refuse(e, SHOAL_ERROR_NOT_FOUND, "there is no table %.63s; there are %s", name,
-                      names);
+    return lib_error_set(e, SHOAL_ERROR_NOT_FOUND, "there is no table %.63s; there are %s", name,
+                         names);
 }

@@ -1,6 +1,6 @@
 /* lib_fleet.h: a fleet's tables as the functions of shoal.h see them: connections, map, schemas.
  *
- * A fleet has no thread: each call runs the loop until its answer is there (fleet_run), on the
+ * A fleet has no thread: each call runs the loop until its answer is there (lib_fleet_run), on the
  * caller's thread. */
 #ifndef WORKER_LIB_LIB_FLEET_H
 #define WORKER_LIB_LIB_FLEET_H
@@ -42,7 +42,7 @@ struct shoal_fleet {
 };
 
 /* Rows of a table, sparse or dense. */
-struct fleet_rows {
+struct lib_fleet_rows {
     uint32_t table;       /* index among all tables of the space */
     const uint64_t *keys; /* (count) */
     uint64_t *owned;      /* keys, where they are the struct's; else NULL */
@@ -51,25 +51,25 @@ struct fleet_rows {
     uint8_t *found;         /* (count), or NULL; read alone */
 };
 
-/* Begins a call; fleet_run waits for its end. */
-void fleet_begin(struct shoal_fleet *f);
+/* Begins a call; lib_fleet_run waits for its end. */
+void lib_fleet_begin(struct shoal_fleet *f);
 /* Ends the call under way. From the loop. */
-void fleet_end(struct shoal_fleet *f, int status, const char *text);
-/* Runs the loop until fleet_end, or until nothing has come for the fleet's wait (TIMEOUT). what:
+void lib_fleet_end(struct shoal_fleet *f, int status, const char *text);
+/* Runs the loop until lib_fleet_end, or until nothing has come for the fleet's wait (TIMEOUT). what:
  * the caller, for messages. */
-int fleet_run(struct shoal_fleet *f, const char *what, struct err *e);
+int lib_fleet_run(struct shoal_fleet *f, const char *what, struct err *e);
 
 /* Floats of a row's optimizer state, without statistics. */
-uint32_t fleet_state_floats(const struct table_schema *s);
+uint32_t lib_fleet_state_floats(const struct table_schema *s);
 /* Read rows, and write them with SHOAL_KEEP or 0 (counts: NULL, or filled; BUSY, too, where a job
  * began in between). Other errors as of fetcher.h and assigner.h. */
-int fleet_fetch(struct shoal_fleet *f, const char *what, const struct fleet_rows *rows,
-                struct err *e);
+int lib_fleet_fetch(struct shoal_fleet *f, const char *what, const struct lib_fleet_rows *rows,
+                    struct err *e);
 struct assigner_counts;
-int fleet_assign(struct shoal_fleet *f, const char *what, const struct fleet_rows *rows,
-                 uint32_t flags, struct assigner_counts *counts, struct err *e);
+int lib_fleet_assign(struct shoal_fleet *f, const char *what, const struct lib_fleet_rows *rows,
+                     uint32_t flags, struct assigner_counts *counts, struct err *e);
 /* CONFIG: the text of the tables' job cannot be read here. */
-int fleet_job(const struct shoal_fleet *f, const char *what, struct err *e);
-void fleet_features_free(struct shoal_fleet *f);
+int lib_fleet_job(const struct shoal_fleet *f, const char *what, struct err *e);
+void lib_fleet_features_free(struct shoal_fleet *f);
 
 #endif

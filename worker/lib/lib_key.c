@@ -12,7 +12,7 @@
 
 #define VALUE_BYTES 4096u
 
-void fleet_features_free(struct shoal_fleet *f)
+void lib_fleet_features_free(struct shoal_fleet *f)
 {
     if (f->features != NULL)
         features_free(f->features);
@@ -100,13 +100,14 @@ int shoal_fleet_key(const shoal_fleet *fleet, uint32_t table, const char *field,
     char text[VALUE_BYTES];
     struct err own = {0};
     if (table >= f->sparse)
-        return lib_refuse(e, SHOAL_ERROR_USAGE,
-                          "shoal_fleet_key: the fleet has %u tables, so none of index %u",
-                          f->sparse, table);
+        return lib_error_set(e, SHOAL_ERROR_USAGE,
+                             "shoal_fleet_key: the fleet has %u tables, so none of index %u",
+                             f->sparse, table);
     if (field == NULL || key == NULL || (value == NULL && bytes > 0))
-        return lib_refuse(e, SHOAL_ERROR_USAGE, "shoal_fleet_key: field, value or key is missing");
+        return lib_error_set(e, SHOAL_ERROR_USAGE,
+                             "shoal_fleet_key: field, value or key is missing");
     if (bytes >= sizeof text || (bytes > 0 && memchr(value, '\0', bytes) != NULL))
-        return lib_refuse(
+        return lib_error_set(
             e, SHOAL_ERROR_DATA,
             "shoal_fleet_key: a value of %zu bytes, or with a zero byte, stands in no "
             "input: at most %u bytes",
@@ -114,7 +115,7 @@ int shoal_fleet_key(const shoal_fleet *fleet, uint32_t table, const char *field,
     if (bytes > 0)
         memcpy(text, value, bytes);
     text[bytes] = '\0';
-    own.code = fleet_job(f, "shoal_fleet_key", &own);
+    own.code = lib_fleet_job(f, "shoal_fleet_key", &own);
     if (own.code == 0)
         own.code = key_find(f, table, field, text, key, &own);
     return lib_error(e, &own);

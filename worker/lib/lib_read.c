@@ -7,6 +7,7 @@
 #include "worker/data/dataset.h"
 #include "worker/lib/lib_batch.h"
 #include "worker/lib/lib_error.h"
+#include "worker/lib/lib_options.h"
 #include "worker/train/known_names.h"
 
 #include <stdlib.h>
@@ -65,17 +66,18 @@ int shoal_read_open(const struct shoal_read_options *options, shoal_read **out,
     struct err own = {0};
     uint32_t split = WIRE_TRAIN;
     *out = NULL;
-    int rc = lib_options(&o, sizeof o, options, options == NULL ? 0 : options->size,
-                         "shoal_read_open", e);
+    int rc = lib_options_take(&o, sizeof o, options, options == NULL ? 0 : options->size,
+                              "shoal_read_open", e);
     if (rc != SHOAL_OK)
         return rc;
     if (o.job == NULL)
-        return lib_refuse(e, SHOAL_ERROR_USAGE, "shoal_read_open: options.job names no job file");
+        return lib_error_set(e, SHOAL_ERROR_USAGE,
+                             "shoal_read_open: options.job names no job file");
     if (getenv("SHOAL_LOG") == NULL)
         log_set_level(LOG_LEVEL_ERROR);
     struct shoal_read *r = calloc(1, sizeof *r);
     if (r == NULL)
-        return lib_refuse(e, SHOAL_ERROR_MEMORY, "out of memory");
+        return lib_error_set(e, SHOAL_ERROR_MEMORY, "out of memory");
     batch_init(&r->batch);
     r->epoch = o.epoch;
     rc = split_of(o.split, &split, &own);
@@ -91,7 +93,7 @@ int shoal_read_open(const struct shoal_read_options *options, shoal_read **out,
         rc = lib_batch_new(&r->job, &r->shape, &r->out);
     if (rc == SHOAL_E_NOINPUT && r->parsed && nothing_named(&r->job, split)) {
         shoal_read_close(r);
-        return lib_refuse(e, SHOAL_ERROR_NO_INPUT, "%s", own.text);
+        return lib_error_set(e, SHOAL_ERROR_NO_INPUT, "%s", own.text);
     }
     if (rc != 0) {
         own.code = rc;
@@ -100,7 +102,7 @@ int shoal_read_open(const struct shoal_read_options *options, shoal_read **out,
     }
     r->out->batch.kind = split == WIRE_TRAIN ? SHOAL_TRAIN : SHOAL_SCORE;
     *out = r;
-    return lib_ok(e);
+    return lib_error_none(e);
 }
 
 int shoal_read_next(shoal_read *r, struct shoal_batch **out, struct shoal_error *e)
@@ -110,7 +112,7 @@ int shoal_read_next(shoal_read *r, struct shoal_batch **out, struct shoal_error 
     *out = NULL;
     do { /* a batch of malformed lines alone is none */
         if (r->position >= rows)
-            return lib_refuse(e, SHOAL_END, "all rows are read");
+            return lib_error_set(e, SHOAL_END, "all rows are read");
         uint32_t take = (uint32_t)MIN(rows - r->position, job_batch_rows(&r->job));
         int rc =
             batch_read(r->data, r->job.train.seed, r->epoch, r->position, take, &r->batch, &own);
@@ -125,7 +127,7 @@ int shoal_read_next(shoal_read *r, struct shoal_batch **out, struct shoal_error 
     r->out->batch.number = r->number;
     r->out->batch.epoch = r->epoch;
     *out = &r->out->batch;
-    return lib_ok(e);
+    return lib_error_none(e);
 }
 
 void shoal_read_close(shoal_read *r)

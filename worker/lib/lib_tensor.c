@@ -69,30 +69,31 @@ int shoal_fleet_tensor(const shoal_fleet *fleet, uint32_t index, struct shoal_te
     struct tensor t;
     uint32_t count;
     if (out->size < sizeof out->size || !tensor_find(fleet, NULL, index, &t, &count))
-        return lib_refuse(e, SHOAL_ERROR_USAGE,
-                          "shoal_fleet_tensor: the fleet has %u tensors, so none of index %u (or "
-                          "out->size is not set)",
-                          shoal_fleet_tensors(fleet), index);
+        return lib_error_set(
+            e, SHOAL_ERROR_USAGE,
+            "shoal_fleet_tensor: the fleet has %u tensors, so none of index %u (or "
+            "out->size is not set)",
+            shoal_fleet_tensors(fleet), index);
     text_copy(told.name, sizeof told.name, t.name->name);
     told.rank = t.shape.rank;
     told.floats = t.shape.count;
     if (told.rank > sizeof told.shape / sizeof *told.shape)
-        return lib_refuse(e, SHOAL_ERROR_INTERNAL, "tensor %s has %u axes, at most 4 are known",
-                          told.name, told.rank);
+        return lib_error_set(e, SHOAL_ERROR_INTERNAL, "tensor %s has %u axes, at most 4 are known",
+                             told.name, told.rank);
     for (uint32_t i = 0; i < told.rank; i++)
         told.shape[i] = (uint32_t)t.shape.size[i];
     memcpy(out, &told, sizeof told < out->size ? sizeof told : out->size);
-    return lib_ok(e);
+    return lib_error_none(e);
 }
 
 /* Finds a tensor, and makes the keys of its blocks and room for them. */
 static int blocks_make(const struct shoal_fleet *f, const char *what, const char *name,
-                       size_t floats, struct tensor *t, struct fleet_rows *rows, struct err *e)
+                       size_t floats, struct tensor *t, struct lib_fleet_rows *rows, struct err *e)
 {
     uint32_t count;
     if (name == NULL)
         return err_set(e, SHOAL_E_USAGE, "%s: no tensor is named", what);
-    int rc = fleet_job(f, what, e);
+    int rc = lib_fleet_job(f, what, e);
     if (rc != 0)
         return rc;
     if (!tensor_find(f, name, 0, t, &count))
@@ -113,12 +114,12 @@ static int blocks_make(const struct shoal_fleet *f, const char *what, const char
     }
     for (size_t i = 0; i < blocks; i++)
         keys[i] = key_make(t->name->number, i);
-    *rows = (struct fleet_rows){
+    *rows = (struct lib_fleet_rows){
         .table = t->table, .keys = keys, .owned = keys, .count = blocks, .weights = room};
     return 0;
 }
 
-static void blocks_free(struct fleet_rows *rows)
+static void blocks_free(struct lib_fleet_rows *rows)
 {
     free(rows->owned);
     free(rows->weights);
@@ -127,12 +128,12 @@ static void blocks_free(struct fleet_rows *rows)
 int shoal_tensor_read(shoal_fleet *f, const char *name, float *values, size_t floats,
                       struct shoal_error *e)
 {
-    struct fleet_rows rows = {0};
+    struct lib_fleet_rows rows = {0};
     struct tensor t;
     struct err own = {0};
     own.code = blocks_make(f, "shoal_tensor_read", name, floats, &t, &rows, &own);
     if (own.code == 0)
-        own.code = fleet_fetch(f, "shoal_tensor_read", &rows, &own);
+        own.code = lib_fleet_fetch(f, "shoal_tensor_read", &rows, &own);
     if (own.code == 0)
         memcpy(values, rows.weights, floats * sizeof *values);
     blocks_free(&rows);
@@ -142,13 +143,13 @@ int shoal_tensor_read(shoal_fleet *f, const char *name, float *values, size_t fl
 int shoal_tensor_write(shoal_fleet *f, const char *name, const float *values, size_t floats,
                        struct shoal_error *e)
 {
-    struct fleet_rows rows = {0};
+    struct lib_fleet_rows rows = {0};
     struct tensor t;
     struct err own = {0};
     own.code = blocks_make(f, "shoal_tensor_write", name, floats, &t, &rows, &own);
     if (own.code == 0) {
         memcpy(rows.weights, values, floats * sizeof *values);
-        own.code = fleet_assign(f, "shoal_tensor_write", &rows, 0, NULL, &own);
+        own.code = lib_fleet_assign(f, "shoal_tensor_write", &rows, 0, NULL, &own);
     }
     blocks_free(&rows);
     return lib_error(e, &own);

@@ -18,6 +18,7 @@
 #include "worker/lib/hand.h"
 #include "worker/lib/lib_batch.h"
 #include "worker/lib/lib_error.h"
+#include "worker/lib/lib_options.h"
 #include "worker/train/lane.h"
 #include "worker/train/trainer.h"
 
@@ -249,15 +250,15 @@ int shoal_work_join(const struct shoal_work_options *options, shoal_work **out,
     *out = NULL;
     w = calloc(1, sizeof *w);
     if (w == NULL)
-        return lib_refuse(e, SHOAL_ERROR_MEMORY, "out of memory");
+        return lib_error_set(e, SHOAL_ERROR_MEMORY, "out of memory");
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    int rc = lib_options(&w->options, sizeof w->options, options,
-                         options == NULL ? 0 : options->size, "shoal_work_join", e);
+    int rc = lib_options_take(&w->options, sizeof w->options, options,
+                              options == NULL ? 0 : options->size, "shoal_work_join", e);
     if (rc != SHOAL_OK) {
         work_free(w);
         return rc;
@@ -280,7 +281,8 @@ int shoal_work_join(const struct shoal_work_options *options, shoal_work **out,
     }
     if (!work_wait(w)) {
         shoal_work_close(w);
-        return lib_refuse(e, SHOAL_ERROR_STOPPED, "shoal_work_join: the program gave up waiting");
+        return lib_error_set(e, SHOAL_ERROR_STOPPED,
+                             "shoal_work_join: the program gave up waiting");
     }
     pthread_mutex_lock(&w->lock);
     bool ended = w->ended;
@@ -291,7 +293,7 @@ int shoal_work_join(const struct shoal_work_options *options, shoal_work **out,
         return lib_error(e, &own);
     }
     *out = w; /* also of a job that is over already: shoal_work_next says so */
-    return lib_ok(e);
+    return lib_error_none(e);
 }
 
 const char *shoal_work_job(const shoal_work *work)
@@ -324,19 +326,19 @@ int shoal_work_next(shoal_work *w, uint32_t wait_ms, struct shoal_batch **out,
     *out = NULL;
     int rc = hand_take(w->hand, wait_ms, &h);
     if (rc == SHOAL_E_AGAIN)
-        return lib_refuse(e, SHOAL_AGAIN, "no batch came within %u ms", wait_ms);
+        return lib_error_set(e, SHOAL_AGAIN, "no batch came within %u ms", wait_ms);
     if (rc == SHOAL_E_END) {
         pthread_mutex_lock(&w->lock);
         struct err end = w->end;
         pthread_mutex_unlock(&w->lock);
         if (end.code != 0)
             return lib_error(e, &end);
-        return lib_refuse(e, SHOAL_END, "the job is over");
+        return lib_error_set(e, SHOAL_END, "the job is over");
     }
     struct lib_batch *b = batch_get(w, h->outside);
     if (b == NULL) {
         hand_give(w->hand, h, SHOAL_E_AGAIN);
-        return lib_refuse(e, SHOAL_ERROR_MEMORY, "out of memory");
+        return lib_error_set(e, SHOAL_ERROR_MEMORY, "out of memory");
     }
     lib_batch_of_lane(b, h->outside);
     b->hand = h;
@@ -345,7 +347,7 @@ int shoal_work_next(shoal_work *w, uint32_t wait_ms, struct shoal_batch **out,
     w->out = b;
     pthread_mutex_unlock(&w->lock);
     *out = &b->batch;
-    return lib_ok(e);
+    return lib_error_none(e);
 }
 
 /* Takes the caller's batch off the list of those that are out; NULL: it is not among them. */
@@ -403,30 +405,30 @@ int shoal_work_done(shoal_work *w, struct shoal_batch *batch, struct shoal_error
 {
     struct lib_batch *b = batch_find(w, batch);
     if (b == NULL)
-        return lib_refuse(e, SHOAL_ERROR_USAGE,
-                          "shoal_work_done: the batch is not out: it was given back before");
+        return lib_error_set(e, SHOAL_ERROR_USAGE,
+                             "shoal_work_done: the batch is not out: it was given back before");
     const char *wrong = not_finite(batch);
     struct shoal_batch copy = *batch;
     if (wrong != NULL && batch->kind == SHOAL_SCORE) {
         batch_put(w, b, SHOAL_E_NOT_FINITE);
-        return lib_refuse(e, SHOAL_ERROR_NOT_FINITE,
-                          "lane %u: a score of batch %" PRIu64
-                          " is not a finite number, so the job ends",
-                          copy.lane, copy.number);
+        return lib_error_set(e, SHOAL_ERROR_NOT_FINITE,
+                             "lane %u: a score of batch %" PRIu64
+                             " is not a finite number, so the job ends",
+                             copy.lane, copy.number);
     }
     if (wrong != NULL) {
         char name[96];
         text_copy(name, sizeof name, wrong);
         b->hand->outside->out->skipped = true;
         batch_put(w, b, 0);
-        return lib_refuse(e, SHOAL_ERROR_NOT_FINITE,
-                          "lane %u: %s of batch %" PRIu64
-                          " has a number that is not finite: the batch "
-                          "is pushed without gradients",
-                          copy.lane, name, copy.number);
+        return lib_error_set(e, SHOAL_ERROR_NOT_FINITE,
+                             "lane %u: %s of batch %" PRIu64
+                             " has a number that is not finite: the batch "
+                             "is pushed without gradients",
+                             copy.lane, name, copy.number);
     }
     batch_put(w, b, 0);
-    return lib_ok(e);
+    return lib_error_none(e);
 }
 
 int shoal_work_fail(shoal_work *w, struct shoal_batch *batch, const char *reason,
@@ -434,12 +436,12 @@ int shoal_work_fail(shoal_work *w, struct shoal_batch *batch, const char *reason
 {
     struct lib_batch *b = batch_find(w, batch);
     if (b == NULL)
-        return lib_refuse(e, SHOAL_ERROR_USAGE,
-                          "shoal_work_fail: the batch is not out: it was given back before");
+        return lib_error_set(e, SHOAL_ERROR_USAGE,
+                             "shoal_work_fail: the batch is not out: it was given back before");
     log_warn("the program gives batch %" PRIu64 " of lane %u back: %s", batch->number, batch->lane,
              reason != NULL ? reason : "");
     batch_put(w, b, SHOAL_E_AGAIN);
-    return lib_ok(e);
+    return lib_error_none(e);
 }
 
 void shoal_work_progress(shoal_work *w, struct shoal_progress *out)

@@ -270,10 +270,10 @@ SHOAL_API int shoal_work_next(shoal_work *work, uint32_t wait_ms, struct shoal_b
 /* Gives a batch back: its scores are filled, and for SHOAL_TRAIN the gradients of its mean loss,
  * which the library pushes; the servers apply the tables' optimizers. The batch is acknowledged
  * when every shard has its part (shoal_work_progress). OK also if the lane was lost while the batch
- * was out (the coordinator took the worker for dead, or the job was stopped): its gradients are then
- * dropped, because another worker has the batch or will get it. NOT_FINITE: a score or gradient is
- * not finite: the batch is pushed without gradients, or, where it was only to be scored, the job
- * ends. USAGE: the batch is not out. */
+ * was out (the coordinator took the worker for dead, or the job was stopped): its gradients are
+ * dropped then, because another worker has the batch or will get it. NOT_FINITE: a score or
+ * gradient is not finite: the batch is pushed without gradients, or, where it was only to be
+ * scored, the job ends. USAGE: the batch is not out. */
 SHOAL_API int shoal_work_done(shoal_work *work, struct shoal_batch *batch, struct shoal_error *e);
 /* Gives a batch back undone: the lane goes back to the coordinator, and another worker, or this
  * one, gets the batch again. */

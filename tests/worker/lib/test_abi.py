@@ -151,7 +151,7 @@ def alone_in_cxx17(scratch):
 
 
 def an_old_program_runs(scratch):
-    output("cc", "-std=c11", "-Wall", "-Werror", f"-I{ABI}", "-o", scratch / "program", ABI / "program.c", f"-L{BIN}", "-lshoal")
+    output("cc", "-std=c11", "-Wall", "-Werror", f"-I{ROOT}", "-o", scratch / "program", ABI / "program.c", f"-L{BIN}", "-lshoal")
     rows = "".join(f"{i % 2},u{i % 7},i{i % 5}\n" for i in range(100))
     (scratch / "a.csv").write_text("y,user,item\n" + rows, encoding="utf-8")
     (scratch / "job.yaml").write_text(JOB, encoding="utf-8")

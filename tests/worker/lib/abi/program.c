@@ -1,7 +1,7 @@
 /* program.c: a program of the library's first release, compiled against its header
  * (shoal-1.0.h). It needs no fleet: it reads a job's file, and meets errors. argv: a job file, the
  * number of its training rows. */
-#include "shoal-1.0.h"
+#include "tests/worker/lib/abi/shoal-1.0.h"
 
 #include <stdio.h>
 #include <stdlib.h>
