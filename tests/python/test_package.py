@@ -202,11 +202,6 @@ class Processes(unittest.TestCase):
 
             self.assertEqual(of_a_child(work), 0)
 
-    def test_a_child_that_uses_nothing_closes_nothing(self):
-        with shoal.Fleet("one"), shoal.join("one") as work:
-            self.assertEqual(of_a_child(lambda: None), 0)
-            work.next().done(np.zeros(5))
-
     def test_a_worker_stays_with_its_process(self):
         def wrong():
             with work:
@@ -393,6 +388,12 @@ class Signals(unittest.TestCase):
         status, told = self.ended_by(signal.SIGINT)
         self.assertIn("KeyboardInterrupt", told)
         self.assertNotEqual(status, 0)
+
+
+    def test_the_end_of_a_child_closes_nothing(self):
+        process = self.begun("import os, shoal; work, fleet = shoal.join('one'), shoal.Fleet('one'); print('works', flush=True)\n"
+                             "if child := os.fork():\n    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)")
+        self.assertEqual(self.end_of(process)[0], "0\nclosed\n")
 
 
 class Reading(unittest.TestCase):
