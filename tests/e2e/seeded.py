@@ -105,9 +105,10 @@ def figures(report):
             "deaths": report["worker_deaths"], "digests": {name: digest for name, (_, digest) in digests(report).items()}}
 
 
-def train(job, seed, sets, servers, workers, straggler=0.0):
-    """Trains the job through real daemons, the last worker stopped for the share `straggler` of each second; returns the figures."""
-    words = [word for setting in (f"train.seed={seed}", f"tables[0].init.seed={seed}", *sets) for word in ("--set", setting)]
+def train(job, seed, sets, servers, workers, straggler=0.0, extra=()):
+    """Trains the job through real daemons, the last worker stopped for the share `straggler` of each second; returns the figures. extra: further words of
+    `shoal local`."""
+    words = [*extra, *(word for setting in (f"train.seed={seed}", f"tables[0].init.seed={seed}", *sets) for word in ("--set", setting))]
     space, began, stopped = Space(), time.monotonic(), 0.0
     run = Run(job, space / "run", servers, workers, words)
     slow = Straggler(run, f"worker-{workers - 1}", straggler)

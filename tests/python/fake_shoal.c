@@ -3,16 +3,20 @@
  * third is an evaluation.
  *
  * The coordinator's name decides: "one": each field has one value; "many": 0 to 3 values, with
- * factors; "mean": as many, without factors, and field f1 is a mean; "idle": no batch comes; any
- * other name is UNREACHABLE. */
+ * factors; "mean": as many, without factors, and field f1 is a mean; "idle": no batch comes;
+ * "nothing": there is no job; "stuck": closing takes its time; any other name is UNREACHABLE.
+ *
+ * A handle in another process than its own ends the process with the status FORKED. */
 #include "worker/lib/shoal.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
+    FORKED = 99,
     KEYS = 64,
     EXAMPLES = 5,
     FIELDS = 3,
@@ -28,8 +32,9 @@ static float weights[FLOATS];
 static int filled;
 
 struct shoal_work {
-    bool many, mean, idle, out;
-    uint64_t at, done;
+    bool many, mean, idle, stuck, out;
+    uint64_t at, done, failed;
+    pid_t process;
     struct shoal_batch batch;
     struct shoal_batch_table table[TABLES];
     struct shoal_batch_tensor tensor;
@@ -44,8 +49,15 @@ struct shoal_read {
     struct shoal_work work;
 };
 struct shoal_fleet {
-    int unused;
+    pid_t process;
 };
+
+/* A handle does not survive fork(). */
+static void own(pid_t process)
+{
+    if (process != getpid())
+        _exit(FORKED);
+}
 
 static int refuse(struct shoal_error *e, int code, const char *text)
 {
@@ -81,7 +93,8 @@ const char *shoal_version(void)
 static bool known(const char *c)
 {
     return c != NULL && (strcmp(c, "one") == 0 || strcmp(c, "many") == 0 ||
-                         strcmp(c, "mean") == 0 || strcmp(c, "idle") == 0);
+                         strcmp(c, "mean") == 0 || strcmp(c, "idle") == 0 ||
+                         strcmp(c, "nothing") == 0 || strcmp(c, "stuck") == 0);
 }
 
 int shoal_fleet_open(const struct shoal_fleet_options *o, shoal_fleet **out, struct shoal_error *e)
@@ -90,11 +103,13 @@ int shoal_fleet_open(const struct shoal_fleet_options *o, shoal_fleet **out, str
     if (!known(o->coordinator))
         return refuse(e, SHOAL_ERROR_UNREACHABLE, "the fleet does not answer");
     *out = calloc(1, sizeof **out);
+    (*out)->process = getpid();
     return ok(e);
 }
 
 void shoal_fleet_close(shoal_fleet *f)
 {
+    own(f->process);
     free(f);
 }
 
@@ -143,7 +158,9 @@ int shoal_fleet_key(const shoal_fleet *f, uint32_t table, const char *field, con
 int shoal_fetch(shoal_fleet *f, uint32_t t, const uint64_t *keys, size_t count, float *to,
                 float *state, uint8_t *found, struct shoal_error *e)
 {
-    (void)f;
+    own(f->process);
+    if (t >= TABLES)
+        return refuse(e, SHOAL_ERROR_USAGE, "there is no table of this index");
     for (size_t i = 0; i < count; i++) {
         bool there = keys[i] < KEYS;
         for (uint32_t d = 0; d < width[t]; d++)
@@ -302,15 +319,28 @@ static void batch_make(struct shoal_work *w, bool read)
     w->tensor.gradients = b->kind == SHOAL_SCORE ? NULL : w->dense_gradients;
 }
 
+static void say(const char *text)
+{
+    if (getenv("FAKE_SAYS") != NULL)
+        puts(text);
+    fflush(stdout);
+}
+
 int shoal_work_join(const struct shoal_work_options *o, shoal_work **out, struct shoal_error *e)
 {
     fill();
     if (!known(o->coordinator))
         return refuse(e, SHOAL_ERROR_UNREACHABLE, "the fleet does not answer");
+    while (strcmp(o->coordinator, "nothing") == 0 && o->goes_on(o->context))
+        usleep(20000);
+    if (strcmp(o->coordinator, "nothing") == 0)
+        return say("gave up"), refuse(e, SHOAL_ERROR_STOPPED, "the program gave up waiting");
     *out = calloc(1, sizeof **out);
     (*out)->mean = strcmp(o->coordinator, "mean") == 0;
     (*out)->many = (*out)->mean || strcmp(o->coordinator, "many") == 0;
-    (*out)->idle = strcmp(o->coordinator, "idle") == 0;
+    (*out)->stuck = strcmp(o->coordinator, "stuck") == 0;
+    (*out)->idle = strcmp(o->coordinator, "idle") == 0 || (*out)->stuck;
+    (*out)->process = getpid();
     return ok(e);
 }
 
@@ -323,9 +353,13 @@ const char *shoal_work_job(const shoal_work *w)
 int shoal_work_next(shoal_work *w, uint32_t wait_ms, struct shoal_batch **out,
                     struct shoal_error *e)
 {
-    (void)wait_ms;
-    if (w->idle)
+    own(w->process);
+    if (w->idle) {
+        usleep(1000 * wait_ms);
         return refuse(e, SHOAL_AGAIN, "no batch came");
+    }
+    if (w->out)
+        return refuse(e, SHOAL_ERROR_INTERNAL, "the lane's batch is out");
     if (w->at == BATCHES)
         return refuse(e, SHOAL_END, "the job is over");
     batch_make(w, false);
@@ -336,6 +370,9 @@ int shoal_work_next(shoal_work *w, uint32_t wait_ms, struct shoal_batch **out,
 
 int shoal_work_done(shoal_work *w, struct shoal_batch *b, struct shoal_error *e)
 {
+    own(w->process);
+    if (!w->out)
+        return refuse(e, SHOAL_ERROR_USAGE, "the batch is not out");
     w->out = false;
     w->at++;
     for (uint32_t i = 0; i < EXAMPLES; i++)
@@ -356,7 +393,11 @@ int shoal_work_fail(shoal_work *w, struct shoal_batch *b, const char *reason, st
 {
     (void)b;
     (void)reason;
+    own(w->process);
+    if (!w->out)
+        return refuse(e, SHOAL_ERROR_USAGE, "the batch is not out");
     w->out = false;
+    w->failed++;
     return ok(e);
 }
 
@@ -364,13 +405,15 @@ void shoal_work_progress(shoal_work *w, struct shoal_progress *out)
 {
     out->batches = out->acknowledged = w->done;
     out->examples = w->done * EXAMPLES;
+    out->keys_pushed = w->failed; /* for tests alone */
 }
 
 void shoal_work_close(shoal_work *w)
 {
-    if (getenv("FAKE_SAYS") != NULL)
-        puts("closed");
-    fflush(stdout);
+    own(w->process);
+    if (w->stuck)
+        sleep(60);
+    say("closed");
     free(w);
 }
 

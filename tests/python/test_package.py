@@ -6,17 +6,21 @@ import ctypes
 import gc
 import os
 import pathlib
+import pickle
 import re
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
+import unittest.mock
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-sys.path.insert(0, str(ROOT / "worker/python"))
+PACKAGE = pathlib.Path(os.environ.get("SHOAL_PACKAGE", ROOT / "worker/python"))  # tests/plants/run tries others
+sys.path.insert(0, str(PACKAGE))
 try:
     import numpy as np
 except ImportError:
@@ -132,6 +136,95 @@ class Tables(unittest.TestCase):
         self.assertEqual(shoal.errors.make(77, "later").code, 77)
 
 
+    def test_a_closed_fleet_is_told(self):
+        table = self.fleet["emb"]
+        self.fleet.close()
+        for call in (lambda: table.fetch(np.arange(2)), lambda: self.fleet["emb"], lambda: self.fleet.tensors, lambda: table.key("user", "7")):
+            self.assertRaisesRegex(shoal.UsageError, "was closed", call)
+        self.fleet.close()
+
+    def test_an_array_that_may_not_be_written_is_refused(self):
+        out = np.zeros((1, 3), np.float32)
+        out.flags.writeable = False
+        self.assertRaisesRegex(shoal.UsageError, "may not be written", self.fleet["emb"].fetch, np.array([1]), out=out)
+
+    def test_threads_take_turns(self):
+        """A fleet that another thread uses waits for it: the lock is held during a call."""
+        self.fleet._lock.acquire()
+        thread = threading.Thread(target=self.fleet.read_tensor, args=("deep.weight",))
+        thread.start()
+        thread.join(0.2)
+        self.assertTrue(thread.is_alive())
+        self.fleet._lock.release()
+        thread.join(10)
+        self.assertFalse(thread.is_alive())
+
+
+def of_a_child(work):
+    """Runs a function in a forked process; its exit status: 0, or 1 where it raised."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            work()
+            status = 0
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+class Processes(unittest.TestCase):
+    """The library ends a process (FORKED) that uses a handle of its parent's."""
+
+    def test_a_forked_child_connects_anew(self):
+        with shoal.Fleet("one") as fleet:
+            table = fleet["emb"]
+
+            def work():
+                assert (table.fetch(np.array([1, 2])) == rows).all() and fleet.tensors
+                fleet.close()
+
+            rows = table.fetch(np.array([1, 2]))
+            self.assertEqual(of_a_child(work), 0)
+            self.assertTrue((table.fetch(np.array([1, 2])) == rows).all())
+
+    def test_a_table_that_the_child_does_not_find_is_not_another_one(self):
+        with shoal.Fleet("one") as fleet:
+            gone = fleet.tables["gone"] = pickle.loads(pickle.dumps(fleet["emb"]))
+            gone.name, gone.fleet = "gone", fleet
+
+            def work():
+                try:
+                    gone.fetch(np.array([1]))
+                except shoal.UsageError:
+                    return
+                raise AssertionError("it read another table's rows")
+
+            self.assertEqual(of_a_child(work), 0)
+
+    def test_a_worker_stays_with_its_process(self):
+        def wrong():
+            with work:
+                for call in (work.next, lambda: work.progress, lambda: batch.done(np.zeros(5))):
+                    try:
+                        call()
+                    except shoal.UsageError as error:
+                        assert "forked" in str(error), error
+                    else:
+                        raise AssertionError("it worked")
+
+        with shoal.join("one") as work:
+            batch = work.next()
+            self.assertEqual(of_a_child(wrong), 0)
+            batch.done(np.zeros(5))
+
+    def test_fleets_and_tables_are_pickled_by_their_names(self):
+        with shoal.Fleet("one") as fleet:
+            other = pickle.loads(pickle.dumps(fleet["emb"]))
+            self.assertIsNot(other.fleet, fleet)
+            self.assertTrue((other.fetch(np.array([3])) == fleet["emb"].fetch(np.array([3]))).all())
+
+
 class Loop(unittest.TestCase):
     def test_all_batches_come_once_and_are_acknowledged(self):
         with shoal.join("one") as work:
@@ -163,6 +256,46 @@ class Loop(unittest.TestCase):
             batch = work.next()
             batch.done(np.zeros(5))
             self.assertRaisesRegex(shoal.UsageError, "given back before", batch.done, np.zeros(5))
+
+    def test_arrays_of_a_batch_that_was_given_back_are_told(self):
+        with shoal.join("one") as work:
+            batch = work.next()
+            table, tensor = batch.tables[0], batch.tensors["deep.weight"]
+            batch.done(np.zeros(5))
+            for use in (lambda: batch.label, lambda: batch.bags, lambda: table.rows, lambda: tensor.values):
+                self.assertRaisesRegex(shoal.UsageError, "given back", use)
+            self.assertRaises(AttributeError, lambda: batch.lable)
+            self.assertEqual((batch.number, table.name, tensor.name), (1, "emb", "deep.weight"))
+
+    def test_a_loop_that_was_left_gives_its_batch_to_the_next_loop(self):
+        """As Ctrl-C in a notebook, where the cell is run again: without `with`."""
+        work = shoal.join("one")
+        try:
+            for batch in work:
+                raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            pass
+        numbers = []
+        for again in work:
+            numbers.append(again.number)
+            again.done(np.zeros(5))
+        self.assertFalse(batch.out)
+        self.assertEqual((numbers, work.progress.keys_pushed), ([1, 2, 3, 4, 5, 6], 1))
+        work.close()
+
+    def test_an_exception_gives_the_batch_back(self):
+        with self.assertRaises(ZeroDivisionError), shoal.join("one") as work:
+            for batch in work:
+                batch.number / 0
+        self.assertFalse(batch.out)
+
+    def test_a_batch_that_a_signal_took_from_next_comes_again(self):
+        with shoal.join("one") as work:
+            with unittest.mock.patch("shoal.work.Batch", side_effect=KeyboardInterrupt), self.assertRaises(KeyboardInterrupt):
+                work.next()
+            batch = work.next()
+            self.assertEqual(batch.number, 1)
+            batch.done(np.zeros(5))
 
     def test_a_failed_batch_comes_again(self):
         with shoal.join("one") as work:
@@ -211,16 +344,42 @@ class Loop(unittest.TestCase):
 class Signals(unittest.TestCase):
     SCRIPT = "import shoal, sys\nwith shoal.join('idle') as work:\n    print('works', flush=True)\n    for batch in work:\n        pass\n"
 
-    def ended_by(self, number):
-        environment = {**os.environ, "FAKE_SAYS": "1", "PYTHONPATH": str(ROOT / "worker/python")}
-        process = subprocess.Popen([sys.executable, "-c", self.SCRIPT], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
-        self.assertEqual(process.stdout.readline(), "works\n")
-        begin = time.monotonic()
-        process.send_signal(number)
+    def begun(self, script):
+        environment = {**os.environ, "FAKE_SAYS": "1", "PYTHONPATH": str(PACKAGE)}
+        process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0, env=environment)
+        self.assertEqual(process.stdout.readline(), b"works\n")
+        return process
+
+    def end_of(self, process):
+        """What it said since, and told on stderr."""
         said, told = process.communicate(timeout=20)
+        return said.decode(), told.decode()
+
+    def ended_by(self, number, script=SCRIPT, wanted="closed\n"):
+        process = self.begun(script)
+        begin = time.monotonic()
+        time.sleep(0.1)
+        process.send_signal(number)
+        said, told = self.end_of(process)
         self.assertLess(time.monotonic() - begin, 5)
-        self.assertEqual(said, "closed\n")
+        self.assertEqual(said, wanted)
         return process.returncode, told
+
+    def test_ctrl_c_ends_the_wait_for_a_job(self):
+        status, told = self.ended_by(signal.SIGINT, "import shoal; print('works', flush=True); shoal.join('nothing')", "gave up\n")
+        self.assertIn("KeyboardInterrupt", told)
+        self.assertNotEqual(status, 0)
+
+    def test_a_second_ctrl_c_leaves_a_worker_that_does_not_end(self):
+        process = self.begun(self.SCRIPT.replace("idle", "stuck"))
+        for _ in range(2):
+            time.sleep(0.3)
+            process.send_signal(signal.SIGINT)
+        self.assertIn("KeyboardInterrupt", self.end_of(process)[1])
+
+    def test_the_end_of_a_program_closes_its_worker(self):
+        process = self.begun("import shoal; work = shoal.join('one'); work.next(); print('works', flush=True)")
+        self.assertEqual(self.end_of(process)[0], "closed\n")
 
     def test_sigterm_gives_the_lanes_back(self):
         self.assertEqual(self.ended_by(signal.SIGTERM), (143, ""))
@@ -231,10 +390,24 @@ class Signals(unittest.TestCase):
         self.assertNotEqual(status, 0)
 
 
+    def test_the_end_of_a_child_closes_nothing(self):
+        process = self.begun("import os, shoal; work, fleet = shoal.join('one'), shoal.Fleet('one'); print('works', flush=True)\n"
+                             "if child := os.fork():\n    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)")
+        self.assertEqual(self.end_of(process)[0], "0\nclosed\n")
+
+
 class Reading(unittest.TestCase):
     def test_a_reader_gives_batches_without_rows(self):
         batches = [(b.train, b.table("emb").rows, b.scores) for b in shoal.Reader("one")]
         self.assertEqual(batches, [(True, None, None)] * 6)
+
+    def test_arrays_of_the_last_batch_stay(self):
+        reader = shoal.Reader("one")
+        for batch in reader:
+            pass
+        del reader
+        gc.collect()
+        self.assertEqual(batch.label.shape, (5, 1))
 
     def test_a_whole_job_has_an_evaluation_behind_each_epoch(self):
         kinds = [(b.epoch, b.train) for b in shoal.Reader("one", epochs=2)]
@@ -387,7 +560,7 @@ class Modules(unittest.TestCase):
 
     def test_numpy_alone_does_not_import_torch(self):
         got = subprocess.run([sys.executable, "-c", "import shoal, sys; print('torch' in sys.modules)"], capture_output=True, text=True, check=True,
-                             env={**os.environ, "PYTHONPATH": str(ROOT / "worker/python")})
+                             env={**os.environ, "PYTHONPATH": str(PACKAGE)})
         self.assertEqual(got.stdout, "False\n")
 
 

@@ -82,8 +82,8 @@ def faults(root, folder):
         except Stale as stale:
             found.append((name, str(stale)))
             continue
-        if not made or any(before == after or not path.endswith(".c") for path, (before, after) in made.items()):
-            found.append((name, f"{patch.name} changes nothing, or another file than a .c"))
+        if not made or any(before == after or not path.endswith((".c", ".py")) for path, (before, after) in made.items()):
+            found.append((name, f"{patch.name} changes nothing, or another file than a .c or .py"))
     return found
 
 

@@ -1,12 +1,16 @@
 """library: libshoal.so.1 by ctypes: the structs and functions of shoal.h.
 
 ctypes and not cffi: it is a part of Python, so the package has no compiled part and needs no other package than numpy. The structs stand here a second
-time; tests/python/test_layout.py compares them with the header. A call releases Python's lock while the library works."""
+time; tests/python/test_package.py compares them with the header. A call releases Python's lock while the library works."""
 import ctypes
 import functools
-from ctypes import POINTER, Structure, c_bool, c_char, c_char_p, c_float, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from collections.abc import Callable, Sequence
+from ctypes import CFUNCTYPE, POINTER, Structure, c_bool, c_char, c_char_p, c_float, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 
-import numpy as np
+try:
+    import numpy as np
+except ImportError as missing:
+    raise ImportError("shoal needs numpy: apt-get install python3-numpy, or pip install numpy") from missing
 
 from . import errors
 
@@ -14,6 +18,7 @@ NAME = "libshoal.so.1"
 FOREVER = 0xFFFFFFFF  # a wait without a limit
 TRAIN = 0  # enum shoal_batch_kind
 KEEP = 1  # SHOAL_KEEP
+GOES_ON = CFUNCTYPE(c_bool, c_void_p)
 
 
 class ErrorText(Structure):
@@ -71,7 +76,7 @@ class BatchInfo(Structure):
 class WorkOptions(Sized):
     _fields_ = [("size", c_size_t), ("coordinator", c_char_p), ("keys", c_char_p), ("name", c_char_p), ("lanes", c_uint32), ("cores", c_uint32),
                 ("set", POINTER(c_char_p)), ("set_count", c_size_t), ("wait_ms", c_uint32), ("commands", c_bool), ("insecure_plaintext", c_bool),
-                ("goes_on", c_void_p), ("context", c_void_p)]
+                ("goes_on", GOES_ON), ("context", c_void_p)]
 
 
 class ProgressCounts(Sized):
@@ -113,7 +118,7 @@ FUNCTIONS = {  # name: result, arguments
 
 
 @functools.cache
-def load():
+def load() -> ctypes.CDLL:
     try:
         return ctypes.CDLL(NAME)
     except OSError as error:
@@ -122,7 +127,7 @@ def load():
 
 
 @functools.cache
-def function(name):
+def function(name: str) -> Callable:
     try:
         found = getattr(load(), name)
     except AttributeError:
@@ -132,7 +137,7 @@ def function(name):
     return found
 
 
-def call(name, *arguments):
+def call(name: str, *arguments) -> int:
     """Calls a function whose last parameter is the error; raises it. Returns the code: OK, AGAIN or END."""
     error = ErrorText()
     code = function(name)(*arguments, ctypes.byref(error))
@@ -141,17 +146,17 @@ def call(name, *arguments):
     raise errors.make(code, error.text.decode("utf-8", "replace"))
 
 
-def version():
+def version() -> str:
     """Returns the library's version, as "0.3.0"."""
     return function("shoal_version")().decode()
 
 
-def text(value):
+def text(value: object) -> bytes | None:
     """Returns a string option as the library takes it; None stays None."""
     return None if value is None else str(value).encode()
 
 
-def texts(values):
+def texts(values: Sequence[object]) -> tuple[ctypes.Array, int]:
     """Returns an array of strings and its length."""
     return (c_char_p * len(values))(*[str(value).encode() for value in values]), len(values)
 
@@ -161,18 +166,18 @@ class _At:
 
     __slots__ = ("__array_interface__", "owner")
 
-    def __init__(self, address, shape, kind, writable, owner):
+    def __init__(self, address: int, shape: tuple[int, ...], kind: str, writable: bool, owner: object):
         self.__array_interface__ = {"data": (address, not writable), "shape": shape, "typestr": kind, "version": 3}
         self.owner = owner
 
 
-def array(address, shape, kind, writable=False, owner=None):
+def array(address: int | None, shape: tuple[int, ...], kind: str, writable: bool = False, owner: object = None) -> np.ndarray | None:
     """Returns a numpy array over the library's memory, without a copy. None: there is no such array. kind: as "<f4"."""
     if address:
         return np.asarray(_At(address, shape, kind, writable, owner))
     return np.empty(shape, kind) if 0 in shape else None
 
 
-def address(values):
+def address(values: np.ndarray | None) -> int | None:
     """Returns the address of a numpy array's first element; None: no array."""
     return None if values is None else values.ctypes.data

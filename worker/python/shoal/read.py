@@ -5,6 +5,8 @@
 
 A batch has no rows. batch.ids numbers its values' keys from 0 on, for nn.Embedding and nn.EmbeddingBag."""
 import ctypes
+import os
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -16,58 +18,68 @@ from .errors import NoInput
 class ReadBatch(Batch):
     """ids: (values): the number of each value's key, from 0 in the order in which the reader met them; int64, as torch takes them."""
 
-    def __init__(self, info, owner, numbers, take_back):
-        super().__init__(info, owner, take_back)
+    def __init__(self, info: lib.BatchInfo, owner: object, numbers: dict[int, int]):
+        super().__init__(info, owner, lambda *_: None)
         self._numbers = numbers
 
     @property
-    def ids(self):
+    def ids(self) -> np.ndarray:
         numbers = self._numbers
         keys = [key for table in self.tables for key in table.keys.tolist()]
         return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)[self.index]
 
 
+class _Input:
+    """An input that is open. Its arrays keep it, so those of the last batch stay."""
+
+    def __init__(self, options: lib.ReadOptions):
+        self.handle, self.process = ctypes.c_void_p(), os.getpid()
+        lib.call("shoal_read_open", ctypes.byref(options), ctypes.byref(self.handle))
+
+    def next(self) -> lib.BatchInfo | None:
+        info = ctypes.POINTER(lib.BatchInfo)()
+        return None if lib.call("shoal_read_next", self.handle, ctypes.byref(info)) == lib.errors.END else info.contents
+
+    def __del__(self):
+        if self.handle and self.process == os.getpid():
+            lib.function("shoal_read_close")(self.handle)
+
+
 class Reader:
     """job: path of a job file. split: "train", "valid" or "test". epoch: from 1 on, training batches come in the drawn order of that epoch. epochs: a
-    number: the whole job, instead of one split. set: as --set of the programs. Batches may be given back by done and fail, as those of Work: a script that
-    runs on both is the same."""
+    number: the whole job, instead of one split. set: as --set of the programs. commands: the job may run commands here. Batches may be given back by done
+    and fail, as those of Work: a script that runs on both is the same."""
 
-    def __init__(self, job, split="train", epoch=0, epochs=None, set=(), commands=False):
+    def __init__(self, job: str | os.PathLike, split: str = "train", epoch: int = 0, epochs: int | None = None, set: Sequence[str] = (),
+                 commands: bool = False):
         self.job, self.set, self.commands = job, list(set), commands
         self.parts = [(split, epoch)] if epochs is None else [(part, e) for e in range(1, epochs + 1) for part in ("train", "valid")]
-        self.numbers = {}  # key -> its number
+        self.numbers: dict[int, int] = {}  # key -> its number
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[ReadBatch]:
         for split, epoch in self.parts:
             yield from self._read(split, epoch)
 
-    def _open(self, split, epoch, handle):
-        """False: a whole job that has no validation is read without."""
+    def _open(self, split: str, epoch: int) -> _Input | None:
+        """None: a whole job that has no validation is read without."""
         pairs, count = lib.texts(self.set)
-        options = lib.ReadOptions(job=lib.text(self.job), set=pairs, set_count=count, split=lib.text(split), epoch=epoch if split == "train" else 0,
-                                  commands=self.commands)
         try:
-            lib.call("shoal_read_open", ctypes.byref(options), ctypes.byref(handle))
+            return _Input(lib.ReadOptions(job=lib.text(self.job), set=pairs, set_count=count, split=lib.text(split), epoch=epoch if split == "train" else 0,
+                                          commands=self.commands))
         except NoInput:
             if len(self.parts) == 1 or split == "train":
                 raise
-            return False
-        return True
+            return None
 
-    def _read(self, split, epoch):
-        handle, info = ctypes.c_void_p(), ctypes.POINTER(lib.BatchInfo)()
-        if not self._open(split, epoch, handle):
-            return
-        try:
-            while lib.call("shoal_read_next", handle, ctypes.byref(info)) != lib.errors.END:
-                batch = ReadBatch(info.contents, self, self.numbers, lambda *_: None)
-                batch.train, batch.epoch = split == "train", epoch
-                yield batch
-        finally:
-            lib.function("shoal_read_close")(handle)
+    def _read(self, split: str, epoch: int) -> Iterator[ReadBatch]:
+        source = self._open(split, epoch)
+        while source is not None and (info := source.next()) is not None:
+            batch = ReadBatch(info, source, self.numbers)
+            batch.train, batch.epoch = split == "train", epoch
+            yield batch
 
-    def __enter__(self):
+    def __enter__(self) -> "Reader":
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_) -> None:
         pass

@@ -8,114 +8,155 @@
 A batch counts once. When the process dies, however it dies, other workers get the batches that it had not given back or whose gradients were not on every
 server; none is lost and none learnt twice. SIGTERM, Ctrl-C and exceptions leave the loop, and the end of `with` gives the lanes back."""
 import ctypes
+import os
 import signal
 import threading
-from collections import namedtuple
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from . import errors
 from . import library as lib
 from .batch import Batch
 
 SLICE_MS = 100  # of a wait in the library, between which Python sees signals
-Progress = namedtuple("Progress", "batches examples acknowledged keys_pulled keys_pushed")
+
+
+class Progress(NamedTuple):
+    """batches and examples given back for training; acknowledged: those of the batches that are on every server."""
+
+    batches: int
+    examples: int
+    acknowledged: int
+    keys_pulled: int
+    keys_pushed: int
 
 
 def _leave(number, _frame):
     raise SystemExit(128 + number)
 
 
-def _apart(name, *arguments):
-    """lib.call in a thread of its own, so that signals reach this one meanwhile. A signal's exception leaves the call alone: it ends with the process."""
-    result = []
+def _apart(call: Callable[[], object], give_up: Callable[[], None] | None = None) -> None:
+    """Runs a call in a thread of its own, so that signals reach this one meanwhile. The exception of a signal has the call give up, and is raised when it
+    has; where the call cannot, it is left alone."""
+    wrong: list[BaseException] = []
+    over = threading.Event()  # not Thread.join: interrupted once, it takes the thread for ended (Python 3.11)
 
     def run():
         try:
-            result.append(lib.call(name, *arguments))
+            call()
         except BaseException as error:  # noqa: BLE001 - it is raised below
-            result.append(error)
+            wrong.append(error)
+        over.set()
 
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    while thread.is_alive():
-        thread.join(SLICE_MS / 1000)
-    if isinstance(result[0], BaseException):
-        raise result[0]
+    threading.Thread(target=run, name="shoal", daemon=True).start()
+    try:
+        while not over.wait(SLICE_MS / 1000):
+            pass
+    except BaseException:
+        if give_up is not None:
+            give_up()
+            while not over.wait(SLICE_MS / 1000):
+                pass
+        raise
+    if wrong:
+        raise wrong[0]
+
+
+def _end(handle: ctypes.c_void_p, process: int) -> None:
+    """Of a worker that was not closed: it is not used any more, or the program ends."""
+    if handle and os.getpid() == process:
+        lib.function("shoal_work_close")(handle)
+    handle.value = None
 
 
 class Work:
     """Made by join(). Iterating gives batches until the job is over; several threads may iterate at a time, up to `lanes`. A loop gives each batch back,
-    by done or fail, before it takes the next one."""
+    by done or fail, before it takes the next one. Where a loop was left in the middle of a batch, as by Ctrl-C in a notebook, the next loop of the thread
+    gives that batch back, undone; so does the end of `with`, or of the program.
 
-    def __init__(self, handle):
-        self._handle, self._before = handle, None
-        self._out = set()  # batches that are not given back
+    It belongs to the process that joined: a forked one joins itself."""
+
+    def __init__(self, handle: ctypes.c_void_p):
+        self._handle, self._process, self._before = handle, os.getpid(), None
+        self._taken = threading.local()  # info: of a batch that next was given, and has not returned yet
+        self._loops: dict[int, Batch] = {}  # thread -> the batch of its loop
+        self._out: set[Batch] = set()  # batches that are not given back
+        self._finalize = weakref.finalize(self, _end, handle, self._process)
 
     @property
-    def job(self):
+    def job(self) -> str:
         """Returns the text of the job, as submitted."""
-        return lib.function("shoal_work_job")(self._handle).decode()
+        return lib.function("shoal_work_job")(self._alive()).decode()
 
     @property
-    def progress(self):
-        """batches and examples given back for training; acknowledged: those of the batches that are on every server."""
+    def progress(self) -> Progress:
         counts = lib.ProgressCounts()
-        lib.function("shoal_work_progress")(self._handle, ctypes.byref(counts))
+        lib.function("shoal_work_progress")(self._alive(), ctypes.byref(counts))
         return Progress(counts.batches, counts.examples, counts.acknowledged, counts.keys_pulled, counts.keys_pushed)
 
-    def __iter__(self):
-        while True:
-            batch = self.next()
-            if batch is None:
-                return
+    def __iter__(self) -> Iterator[Batch]:
+        thread = threading.get_ident()
+        left = self._loops.pop(thread, None)
+        if left is not None and left.out:
+            left.fail("its loop was left")
+        while (batch := self.next()) is not None:
+            self._loops[thread] = batch
             yield batch
             if batch.out:
                 raise errors.UsageError(f"batch {batch.number} of lane {batch.lane} was not given back: call batch.done(scores), or batch.fail(reason)")
 
-    def next(self, wait=None):
+    def next(self, wait: float | None = None) -> Batch | None:
         """Waits for the next batch, at most `wait` seconds (None: as long as it takes). None: the job is over. TimeoutError: none came."""
-        info, left = ctypes.POINTER(lib.BatchInfo)(), None if wait is None else int(wait * 1000)
-        while True:
+        left = None if wait is None else int(wait * 1000)
+        taken = self._taken.__dict__
+        info = taken.setdefault("info", ctypes.POINTER(lib.BatchInfo)())
+        while not info:  # a signal may have left this function with a batch in info
             part = SLICE_MS if left is None else min(left, SLICE_MS)
             code = lib.call("shoal_work_next", self._alive(), part, ctypes.byref(info))
             if code == errors.END:
                 return None
-            if code != errors.AGAIN:
-                batch = Batch(info.contents, self, lambda batch, reason, scores: self._give(batch, info, reason))
-                self._out.add(batch)
-                return batch
-            if left is not None:
+            if code == errors.AGAIN and left is not None:
                 left -= part
                 if left <= 0:
                     raise TimeoutError(f"no batch came within {wait} s")
+        batch = Batch(info.contents, self, lambda batch, reason: self._give(batch, info, reason))
+        self._out.add(batch)
+        del taken["info"]
+        return batch
 
-    def _give(self, batch, info, reason):
+    def _give(self, batch: Batch, info, reason: str | None) -> None:
         self._out.discard(batch)
         if reason is None:
-            lib.call("shoal_work_done", self._handle, info)
+            lib.call("shoal_work_done", self._alive(), info)
         else:
-            lib.call("shoal_work_fail", self._handle, info, lib.text(reason))
+            lib.call("shoal_work_fail", self._alive(), info, lib.text(reason))
 
-    def _alive(self):
+    def _alive(self) -> ctypes.c_void_p:
+        if self._process != os.getpid():
+            raise errors.UsageError("the worker belongs to the process that joined, and this one was forked from it: call shoal.join() here")
         if not self._handle:
             raise errors.Stopped("the worker was closed: its `with` is over")
         return self._handle
 
-    def close(self):
+    def close(self) -> None:
         """Gives the lanes back, waits for what is in flight, and ends. Arrays of its batches are no more."""
-        handle, self._handle = self._handle, ctypes.c_void_p()
         for batch in self._out:
             batch.drop()
         self._out.clear()
-        if handle:
-            lib.function("shoal_work_close")(handle)
+        self._loops.clear()
+        if not self._finalize.detach() or self._process != os.getpid():
+            return
+        handle, self._handle = self._handle, ctypes.c_void_p()
+        _apart(lambda: lib.function("shoal_work_close")(handle))
 
-    def __enter__(self):
+    def __enter__(self) -> "Work":
         # SIGTERM would end the process at once. A program that has a handler of its own keeps it.
         if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
             self._before = signal.signal(signal.SIGTERM, _leave)
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_) -> None:
         try:
             self.close()
         finally:
@@ -124,12 +165,21 @@ class Work:
                 self._before = None
 
 
-def join(coordinator=None, keys=None, name=None, lanes=2, cores=0, set=(), wait=30.0, commands=False, insecure_plaintext=False):
-    """Joins the newest job that waits for workers; returns when its input is read and its rows can be pulled. lanes: batches that may be out at a time; with
-    two, the rows of one come while the other is computed. set: as --set of the programs, keys of the job on this machine: ["data.train=/mnt/x.csv"]."""
+def join(coordinator: str | None = None, keys: str | os.PathLike | None = None, name: str | None = None, lanes: int = 2, cores: int = 0,
+         set: Sequence[str] = (), wait: float = 30.0, commands: bool = False, insecure_plaintext: bool = False) -> Work:
+    """Joins the newest job that waits for workers; returns when its input is read and its rows can be pulled. There may be no job yet: it waits for one,
+    until Ctrl-C. coordinator: as for --coordinator, or $SHOAL_COORDINATOR; keys: a key file. lanes: batches that may be out at a time; with two, the rows
+    of one come while the other is computed. set: as --set of the programs, keys of the job on this machine: ["data.train=/mnt/x.csv"]. wait: seconds for
+    the coordinator's first answer. commands: the job may run commands here."""
+    over = threading.Event()
+    goes_on = lib.GOES_ON(lambda _context: not over.is_set())
     pairs, count = lib.texts(set)
     options = lib.WorkOptions(coordinator=lib.text(coordinator), keys=lib.text(keys), name=lib.text(name), lanes=lanes, cores=cores, set=pairs, set_count=count,
-                              wait_ms=max(1, int(wait * 1000)), commands=commands, insecure_plaintext=insecure_plaintext)
+                              wait_ms=max(1, int(wait * 1000)), commands=commands, insecure_plaintext=insecure_plaintext, goes_on=goes_on)
     handle = ctypes.c_void_p()
-    _apart("shoal_work_join", ctypes.byref(options), ctypes.byref(handle))
+    try:
+        _apart(lambda: lib.call("shoal_work_join", ctypes.byref(options), ctypes.byref(handle)), over.set)
+    except BaseException:
+        _end(handle, os.getpid())  # it had joined in the same moment
+        raise
     return Work(handle)
