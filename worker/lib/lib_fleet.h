@@ -55,8 +55,8 @@ struct lib_fleet_rows {
 void lib_fleet_begin(struct shoal_fleet *f);
 /* Ends the call under way. From the loop. */
 void lib_fleet_end(struct shoal_fleet *f, int status, const char *text);
-/* Runs the loop until lib_fleet_end, or until nothing has come for the fleet's wait (TIMEOUT). what:
- * the caller, for messages. */
+/* Runs the loop until lib_fleet_end, or until nothing has come for the fleet's wait (TIMEOUT).
+ * what: the caller, for messages. */
 int lib_fleet_run(struct shoal_fleet *f, const char *what, struct err *e);
 
 /* Floats of a row's optimizer state, without statistics. */
