@@ -143,12 +143,11 @@ int job_external_take(const struct config *c, struct job *j, struct err *e)
     }
     if (config_has(c, "model.tensors"))
         return job_refuse(c, "model.tensors", e,
-                          " is for model.kind: external; %s makes its tensors by itself",
-                          config_string_or(c, "model.kind", "the model"));
+                          " is for model.kind: external; a built-in network makes its tensors by "
+                          "itself");
     if (config_has_value(c, "model.first_order"))
         return job_refuse(c, "model.first_order", e,
-                          " is for model.kind: external; %s has first-order weights or not by "
-                          "itself",
-                          config_string_or(c, "model.kind", "the model"));
+                          " is for model.kind: external; a built-in network has first-order weights "
+                          "or not by itself");
     return 0;
 }

@@ -36,10 +36,6 @@ enum wire_side { WIRE_COORDINATOR, WIRE_SHARD, WIRE_WORKER };
     X(PULL, "PULL without a lane", 0, S | W | A, 0, false) \
     X(PULL_LANE, "PULL of a lane", 0, W, 0, false) \
     X(PULL_STATE, "PULL of optimizer state", 0, A, 0, false) \
-    X(VERSIONS, "", S | A, 0, 0, false) \
-    X(DELTA, "", 0, S | A, 0, false) \
-    X(SCAN, "", 0, S | A, 0, false) \
-    X(SCORE, "", 0, 0, S | W | A, false) \
     X(PUSH, "", 0, W, 0, false) \
     X(STATUS, "", S | W | M | A, 0, 0, false) \
     X(SHARD_STATUS, "", 0, M | A | BOSS, 0, false) \

@@ -959,77 +959,6 @@ enum wire_moves { WIRE_MOVES_REBALANCE = 1, WIRE_MOVES_DRAIN, WIRE_MOVES_STOP, W
 #define WIRE_WHO(U32, U64, I32, F32, F64, B, STR) U64(run) U32(count)
 #define WIRE_WHO_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
-/* ---- versions: reader that serves -> coordinator, shard -------------------------------------- */
-
-/* A version is one instant of a space's tables: all shards hold their pushes, each notes its
- * sequence and the rows that changed since the version before, and goes on. The coordinator makes
- * one every publish.every while a reader asks, and one with each checkpoint. Numbers rise by one
- * within a space, and are never used again.
- *
- * VERSIONS waits (at most WIRE_BEAT_MS) for a version above `after`. reader: the name of the one
- * that asks, for status. Reply: the oldest version above `after` that the shards still have.
- * newest: the newest version. wall_s, wall_ms: when it was made, by the coordinator's calendar.
- * run, job: of the job that trains in the space; 0: none. checkpoint: the number of the checkpoint
- * that is this instant; 0: none. held: publish.gate holds it back, and why says the rule: a reader
- * takes its rows and does not show them. Frame 1: struct wire_version_shard (shards): the shards
- * that lead tablets of the space, and the sequence of each. A reader that lacks version
- * `number - 1` begins anew (SCAN). AGAIN: there is none within the time. NOT_FOUND: no such
- * space. */
-struct wire_version_shard {
-    uint32_t shard, zero;
-    uint64_t sequence;
-};
-_Static_assert(sizeof(struct wire_version_shard) == 16, "wire_version_shard is a wire format");
-#define WIRE_VERSIONS(U32, U64, I32, F32, F64, B, STR) \
-    STR(space, LIMIT_NAME) U64(after) STR(reader, LIMIT_NAME)
-#define WIRE_VERSIONS_REPLY(U32, U64, I32, F32, F64, B, STR) \
-    U64(number) U64(newest) U64(wall_s) U32(wall_ms) U64(run) U64(job) U64(checkpoint) B(held) \
-    STR(why, 256) U32(shards) U64(map_epoch)
-
-/* A shard's part of version `number`: the keys of these tables whose rows changed since version
- * `number - 1`, with their weights at that instant. position: 0, or `next` of the reply before,
- * for a part of several pages. values: as in PULL. Reply frame 1: blocks, each struct
- * wire_delta_block, then keys, u64 (count), then, where it has rows, rows (count, width) of
- * `values`, padded to 8 bytes. A block without rows (gone) lists keys whose rows were removed. A
- * block `anew` lists tablets, u64 (count), whose changes the shard does not know, since it leads
- * them only for a while or has restarted: a reader reads them with SCAN, and no version is whole
- * until one that was made after these scans. sequence: as of VERSIONS. next: 0: this was the last
- * page. NOT_FOUND: the shard does not keep this version any more: a reader scans all its tablets.
- */
-enum wire_delta_kind { WIRE_DELTA_ROWS = 0, WIRE_DELTA_GONE = 1, WIRE_DELTA_ANEW = 2 };
-struct wire_delta_block {
-    uint32_t table; /* the fleet's number */
-    uint32_t kind;  /* enum wire_delta_kind */
-    uint32_t count;
-    uint32_t width;  /* floats of a row; 0 without rows */
-    uint32_t values; /* enum value_kind of the rows */
-    uint32_t zero;
-};
-_Static_assert(sizeof(struct wire_delta_block) == 24, "wire_delta_block is a wire format");
-#define WIRE_DELTA(U32, U64, I32, F32, F64, B, STR) \
-    WIRE_TABLES(U64) U64(number) U64(position) U32(values)
-#define WIRE_DELTA_REPLY(U32, U64, I32, F32, F64, B, STR) \
-    U64(number) U64(sequence) U64(next) U64(rows) U64(bytes)
-
-/* All rows of a tablet, as they are now, in the order of key_mix, from the mixed key `from` on,
- * with those in the store. From the first SCAN of a tablet on the shard notes its changes for the
- * versions to come. Reply frame 1: keys, u64 (count); frame 2: rows (count, width) of `values`.
- * next: the mixed key to go on from; 0: that was all. sequence: the newest record that the rows
- * include. NOT_LEADER, AGAIN, BUSY. */
-#define WIRE_SCAN(U32, U64, I32, F32, F64, B, STR) \
-    U32(table) U32(tablet) U64(from) U32(values) U64(map_epoch)
-#define WIRE_SCAN_REPLY(U32, U64, I32, F32, F64, B, STR) \
-    U32(count) U32(width) U32(values) U64(next) U64(sequence)
-
-/* Scores candidates: a client -> shoal-serve (worker/serve/door.h). frame 1: the request's text,
- * JSON or the binary form. version: 0: the one that is shown. deadline_ms: 0: the server's. Reply
- * frame 1: f32 scores (candidates, tasks). NOT_FOUND: the server does not have that version. BUSY:
- * it would be answered after the deadline. */
-#define WIRE_SCORE(U32, U64, I32, F32, F64, B, STR) \
-    STR(space, LIMIT_NAME) U64(version) U32(form) U32(deadline_ms)
-#define WIRE_SCORE_REPLY(U32, U64, I32, F32, F64, B, STR) \
-    U64(version) U64(made_s) U32(made_ms) U32(candidates) U32(tasks) F64(age_s)
-
 /* Messages that are newer than WIRE_OLDEST, or changed their meaning since: an older release
  * refuses them by name. X(NAME, version) */
 #ifndef WIRE_SINCE
@@ -1120,11 +1049,7 @@ _Static_assert(sizeof(struct wire_delta_block) == 24, "wire_delta_block is a wir
     X(IMAGE, 79, 0, 1)                                                                             \
     X(NAMED, 80, 0, 1)                                                                             \
     X(IMPORT, 81, 0, 0)                                                                            \
-    X(SHARES, 84, 1, 1)                                                                            \
-    X(VERSIONS, 85, 0, 1)                                                                          \
-    X(DELTA, 86, 0, 1)                                                                             \
-    X(SCAN, 87, 0, 2)                                                                              \
-    X(SCORE, 88, 1, 1)
+    X(SHARES, 84, 1, 1)
 
 /* Frames of items that a field of the header counts: X(NAME, frame, count, bytes of an item, most
  * items). wire_decode refuses a frame that does not fit its count. wire.c has the checks that are
@@ -1146,8 +1071,6 @@ _Static_assert(sizeof(struct wire_delta_block) == 24, "wire_delta_block is a wir
     X(FILES, 1, count, sizeof(struct nameset_item), LIMIT_OBJECTS)                                 \
     X(OBJECT_DONE, 1, windows, sizeof(struct wire_window), WIRE_WINDOWS_MAX)
 #define WIRE_COUNTED_REPLY(X)                                                                      \
-    X(VERSIONS, 1, shards, sizeof(struct wire_version_shard), LIMIT_SHARDS)                        \
-    X(SCAN, 1, count, 8, LIMIT_KEYS)                                                               \
     X(RING, 1, members, sizeof(struct wire_ring_member), WIRE_RING_MEMBERS)                        \
     X(TABLE_GET, 1, field_rule_count, sizeof(struct field_rule), LIMIT_FIELDS)                     \
     X(MAP_GET, 1, tablet_count, 2, LIMIT_FLEET_TABLETS)                                            \

@@ -92,7 +92,7 @@ END_TEST
 START_TEST(external_keys_of_other_models_are_refused)
 {
     refused("deepfm, tensors: [{name: w, shape: [1]}]", "",
-            "model.tensors is for model.kind: external; deepfm makes its tensors by itself");
+            "model.tensors is for model.kind: external; a built-in network makes its");
     refused("fm, first_order: true", "", "model.first_order is for model.kind: external");
 }
 END_TEST

@@ -76,7 +76,7 @@ def main():
     rooms = ("shoal_base", "shoal_job", "shoal_metric", "shoal_meter", "shoal_net", r"shoal_coord\w*")
     keep = [line for line in text.split("\n") if not re.match(r"shoal_room\(|shoal_program\(|add_subdirectory\(dense|target_link_libraries\(shoal_worker|add_library\(shoal_worker", line)
             or re.match(rf"shoal_room\(({'|'.join(rooms)}) ", line)]
-    text = "\n".join(keep).split("if(SHOAL_TESTS)")[0]
+    text = re.sub(r"# libshoal: .*?pkgconfig\)\n", "", "\n".join(keep).split("if(SHOAL_TESTS)")[0], flags=re.S)  # a library of the worker's rooms
     text += "file(GLOB sim tests/sim/sim*.c)\nadd_executable(walk tests/wire/walk.c ${sim})\ntarget_link_libraries(walk PRIVATE shoal_coord)\n"
     put(tree / "CMakeLists.txt", text)
     cache = dict(line.split(":", 1) for line in (build / "CMakeCache.txt").read_text().split("\n") if re.match(r"CMAKE_(C_COMPILER|C_COMPILER_LAUNCHER|BUILD_TYPE|GENERATOR):", line))
