@@ -146,8 +146,9 @@ int job_external_take(const struct config *c, struct job *j, struct err *e)
                           " is for model.kind: external; a built-in network makes its tensors by "
                           "itself");
     if (config_has_value(c, "model.first_order"))
-        return job_refuse(c, "model.first_order", e,
-                          " is for model.kind: external; a built-in network has first-order weights "
-                          "or not by itself");
+        return job_refuse(
+            c, "model.first_order", e,
+            " is for model.kind: external; a built-in network has first-order weights "
+            "or not by itself");
     return 0;
 }
