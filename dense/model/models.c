@@ -43,7 +43,7 @@ static void external_run(const struct layer *l, struct pass *p, uint32_t first, 
     (void)p;
     (void)first;
     (void)count;
-    SHOAL_ASSERT(!"a model of another program is computed there");
+    SHOAL_ASSERT(false); /* a model of another program is computed there */
 }
 
 static const struct layer_ops external_layer = {

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""test_lib: libshoal as installed: header alone in C and C++, a fleet that is restarted under a program, keys and roles."""
+from library import *
+from test_keys import Keyed
+
+CODES = {"ok": 0, "unreachable": 4, "denied": 7, "stopped": 11}
+
+
+def codes(program, *words):
+    """What each call gave, as {call: code}, and all that was said."""
+    got = subprocess.run([program, *map(str, words)], capture_output=True, text=True, timeout=120, check=False)
+    assert got.returncode == 0, got
+    return {m[1]: int(m[2]) for m in re.finditer(r"^(\w+) (\d+)", got.stdout, re.M)}, got.stdout
+
+
+def the_header_and_the_library_are_enough(space):
+    root = installed(space)
+    assert [p.name for p in next(root.rglob("shoal.h")).parent.iterdir()] == ["shoal.h"]
+    compiled(space, "library_calls")
+    compiled(space, "library_calls", compiler=("cc", "-std=gnu17"))
+    needed = subprocess.run(["readelf", "-d", space / "library_calls"], capture_output=True, text=True, check=True).stdout
+    assert "libshoal.so.1" in needed and "zmq" not in needed, needed
+
+
+def rows_outlive_a_fleet(space):
+    program = compiled(space, "library_calls")
+    with Fleet(space, "f") as fleet:
+        fleet.up()
+        job = counting_job(space, "job.yaml", synth(space / "train.tsv", 2000, 1), 1, **{"durability": "journal"})
+        ended(fleet, submit(fleet, job))
+        got, said = codes(program, fleet.endpoint, "-", "emb")
+        assert {got[call] for call in ("open", "find", "fetch", "state", "assign", "again")} == {0}, said
+        assert "found 1 1 1, first 7" in said, said
+        fleet.kill("s0")
+        got, said = codes(program, fleet.endpoint, "-", "emb", 1500)
+        assert got["fetch"] == CODES["unreachable"] and "again" in got, said
+        fleet.server("s0")
+        fleet.fits()
+        got, said = codes(program, fleet.endpoint, "-", "emb")
+        assert "found 1 1 1, first 7" in said, said
+        got, said = codes(program, fleet.endpoint, "-", "nothing")
+        assert got["find"] == 3 and "emb" in said, said
+    got, said = codes(program, fleet.endpoint, "-", "emb", 1000)
+    assert got["open"] == CODES["unreachable"], said
+
+
+def a_key_file_decides(space):
+    """Calls by roles: serve reads rows alone, worker joins jobs too, admin writes; eve is on no list."""
+    program = compiled(space, "library_calls")
+    job = job_file(space / "job.yaml", synth(space / "train.tsv", 4000, 1))
+    ok, no, late = 0, CODES["denied"], CODES["stopped"]
+    with Keyed(space).up() as f:
+        worker = f.worker(job)
+        assert f.ask("ann", "submit", job).returncode == 0
+        assert worker.wait(60) == 0
+        for key, wanted in (("srv", {"open": ok, "fetch": ok, "state": no, "assign": no, "join": no}),
+                            ("w1", {"open": ok, "fetch": ok, "state": no, "assign": no, "join": late}),
+                            ("ann", {"open": ok, "fetch": ok, "state": ok, "assign": ok, "join": no})):
+            got, said = codes(program, f.endpoint, space / f"{key}.key", "emb")
+            assert {call: got.get(call) for call in wanted} == wanted, (key, said)
+        got, said = codes(program, f.endpoint, space / "eve.key", "emb", 1500)
+        assert got["open"] != ok, said
+        got, said = codes(program, f.endpoint, "-", "emb", 1500)
+        assert got["open"] != ok, said
+
+
+if __name__ == "__main__":
+    main([the_header_and_the_library_are_enough, rows_outlive_a_fleet, a_key_file_decides])
