@@ -20,6 +20,18 @@ void worker_score_exit(int rc, const struct err *e)
     _exit(err_exit_status(rc));
 }
 
+/* A program has the network of an external job, and scores by it. */
+static int network_check(const struct job *job, struct err *e)
+{
+    if (job->model.kind != MODEL_EXTERNAL)
+        return 0;
+    return err_set(e, SHOAL_E_CONFIG,
+                   "job %s has model.kind: external: its network is a program's, and shoal-worker "
+                   "has none to score with: name the input as data.test of the job, which the "
+                   "program then scores",
+                   job->name);
+}
+
 /* Prints the measures as report.json has them under `valid` and `test` (proto/metric/measure.h),
  * and bad_lines. */
 static int measure_print(const struct measure *m, uint64_t bad_lines, const struct job *job,
@@ -54,7 +66,9 @@ int worker_score_evaluate(const struct worker_arguments *a, struct job *job, str
                                         .wait_ms = a->wait_s * 1000};
     const struct measure *measure;
     struct evaluator *v;
-    int rc = evaluator_new(net_env(net), &options, &v, e);
+    int rc = network_check(job, e);
+    if (rc == 0)
+        rc = evaluator_new(net_env(net), &options, &v, e);
     if (rc != 0)
         return rc;
     net_set_handler(net, evaluator_handler(), v);
@@ -130,7 +144,9 @@ int worker_score_predict(const struct worker_arguments *a, struct job *job, stru
     struct score_file *f;
     const struct measure *none;
     struct evaluator *v = NULL;
-    int rc = score_file_open(a->out, a->format, job, a->part == 0, &f, e);
+    int rc = network_check(job, e);
+    if (rc == 0)
+        rc = score_file_open(a->out, a->format, job, a->part == 0, &f, e);
     if (rc != 0)
         return rc;
     struct evaluator_options options = {.coordinator = a->coordinator,

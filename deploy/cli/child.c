@@ -53,8 +53,9 @@ bool child_ended(struct child *c)
     c->exit_status = process_exit_status(&end);
     /* SIGKILL comes from outside (an operator, a test, the OOM killer) and tells nothing about the
      * program. A device that fails (69, 70) first takes its time to start, and a child waits for a
-     * folder that another process holds (73), so these deaths count as quick for longer. */
-    bool slow = c->exit_status == 69 || c->exit_status == 70 || c->exit_status == 73;
+     * folder that another process holds (73), so these deaths count as quick for longer. Those
+     * of a program of the user's do so too: it imports what it needs before it fails. */
+    bool slow = c->program || c->exit_status == 69 || c->exit_status == 70 || c->exit_status == 73;
     uint64_t quick_ns = slow ? 60000000000u : 2000000000u;
     bool by_itself =
         c->exit_status != 128 + SIGKILL && time_monotonic_ns() - c->started_ns < quick_ns;

@@ -17,13 +17,15 @@ struct child {
     char arg[CHILD_ARGS][LIMIT_PATH]; /* arg[0] is the program's path */
     int args;
     bool group;              /* a shell command: signals go to all of its processes */
+    bool program;            /* the user's: its start may take long (import torch) */
     const char *const *more; /* borrowed (more_count): further arguments */
     size_t more_count;
     char log[LIMIT_PATH];
     char out[LIMIT_PATH]; /* file for its standard output; empty: the log */
     struct process process;
     uint64_t started_ns;
-    /* quick_deaths: deaths in a row within 2 s of the start (60 s with status 69, 70 or 73) */
+    /* quick_deaths: deaths in a row within 2 s of the start (60 s with status 69, 70 or 73, and
+     * of a program of the user's) */
     uint32_t restarts, quick_deaths;
     bool done;       /* exited with 0, or is not started again */
     int exit_status; /* the last end's; 128 + signal when killed */

@@ -84,6 +84,12 @@ static int job_read(struct network *n, struct err *e)
                        n->where);
     rc = job_parse(text, bytes, n->where, NULL, &n->job, e);
     free(text);
+    if (rc == 0 && n->job.model.kind == MODEL_EXTERNAL)
+        rc = err_set(e, SHOAL_E_CONFIG,
+                     "%s has model.kind: external: its network is a program's, which writes it as "
+                     "ONNX by itself, as with torch.onnx.export; without --onnx this command "
+                     "writes the rows, and the tensors that the servers keep",
+                     n->where);
     if (rc == 0 && !legend_known(&n->job.legend))
         rc = err_set(e, SHOAL_E_NOINPUT,
                      "%s does not name the tensors of its network: no job has trained there",

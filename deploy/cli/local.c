@@ -260,6 +260,10 @@ static int again_make(struct local *l, struct err *e)
     cli_word_print(f, program_invocation_name);
     fputs(" local ", f);
     cli_word_print(f, l->job_path);
+    if (l->worker != NULL) {
+        fputs(" --worker ", f);
+        cli_word_print(f, l->worker);
+    }
     for (size_t i = 0; i < l->set->count; i++) {
         fputs(" --set ", f);
         cli_word_print(f, l->set->item[i]);

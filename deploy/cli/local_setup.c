@@ -259,22 +259,21 @@ static void devices_write(const struct local *l, int worker, char out[DEVICE_LIS
                                (uint32_t)worker * sites + i);
 }
 
-/* --worker goes with a job whose network is a program's, and such a job goes with --worker. */
-static int worker_check(const struct local *l, struct err *e)
+int local_worker_check(const struct job *job, const char *path, const char *worker, struct err *e)
 {
-    bool external = l->job.model.kind == MODEL_EXTERNAL;
-    if (external && l->worker == NULL)
+    bool external = job->model.kind == MODEL_EXTERNAL;
+    if (external && (worker == NULL || worker[strspn(worker, " \t\n")] == 0))
         return err_set(e, SHOAL_E_USAGE,
                        "%s has model.kind: external: its network is a program's, which --worker "
                        "names, as in --worker 'python3 train.py'",
-                       l->job_path);
-    if (!external && l->worker != NULL)
+                       path);
+    if (!external && worker != NULL)
         return err_set(e, SHOAL_E_USAGE,
                        "--worker names a program with a network of its own, and %s has model.kind: "
                        "%s, which shoal-worker trains: take --worker away, or set model.kind: "
                        "external",
-                       l->job_path, job_model_name(l->job.model.kind));
-    if (l->worker != NULL && strlen(l->worker) >= LIMIT_PATH)
+                       path, job_model_name(job->model.kind));
+    if (worker != NULL && strlen(worker) >= LIMIT_PATH)
         return err_set(e, SHOAL_E_USAGE,
                        "--worker: a command of at most %u bytes; put a longer one "
                        "into a script",
@@ -292,7 +291,7 @@ static void program_prepare(struct local *l, int i)
     (void)snprintf(name, sizeof name, "worker-%d", i);
     struct child *c = local_child(l, "shoal-worker", name);
     c->args = 0;
-    c->group = true;
+    c->group = c->program = true;
     local_child_arg(c, "/usr/bin/env", NULL);
     for (size_t k = 0; k < sizeof told / sizeof told[0]; k++) {
         (void)snprintf(text, sizeof text, "%s=%s", told[k].variable, told[k].value);
@@ -507,7 +506,7 @@ int local_prepare(struct local *l, const char *run_dir, char **text, struct err 
     char path[LIMIT_PATH];
     int rc = job_load(l->job_path, l->set, &l->job, e);
     if (rc == 0)
-        rc = worker_check(l, e);
+        rc = local_worker_check(&l->job, l->job_path, l->worker, e);
     if (rc == 0)
         rc = local_programs_find(l, e);
     if (rc == 0)

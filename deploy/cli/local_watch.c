@@ -289,6 +289,18 @@ static int daemon_missed(const struct local *l, struct err *e)
     return 0;
 }
 
+static int missed_error(const struct local *l, struct err *e)
+{
+    if (l->worker == NULL)
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "no worker is left and the job is not over; see %s/log", l->dir);
+    return err_set(e, SHOAL_E_UNAVAILABLE,
+                   "every program of --worker has ended and the job is not over: each must take "
+                   "batches until there are no more, as `for batch in work` does; see "
+                   "%s/log/worker-0.log",
+                   l->dir);
+}
+
 /* An error when all workers are gone. */
 static int workers_missed(const struct local *l, uint64_t *alone_ns, struct err *e)
 {
@@ -299,8 +311,7 @@ static int workers_missed(const struct local *l, uint64_t *alone_ns, struct err 
     if (any || *alone_ns == 0)
         *alone_ns = now;
     if (now - *alone_ns > ALONE_NS)
-        return err_set(e, SHOAL_E_UNAVAILABLE,
-                       "no worker is left and the job is not over; see %s/log", l->dir);
+        return missed_error(l, e);
     return 0;
 }
 
@@ -378,7 +389,8 @@ static int names_keep(struct local *l, uint32_t state, struct err *e)
     return rc;
 }
 
-/* A job that waits for its workers is told the number without those that are not started again. */
+/* A job that waits for its workers is told the number without those that are not started again, or
+ * that ended before it began. */
 static void lying_tell(struct local *l)
 {
     struct wire w = {.type = WIRE_TYPE_SUBMIT}, reply;
@@ -386,7 +398,7 @@ static void lying_tell(struct local *l)
     struct err silent;
     int lying = 0;
     for (int i = 0; i < l->children; i++)
-        lying += is_worker(&l->child[i]) && l->child[i].done && l->child[i].exit_status != 0;
+        lying += is_worker(&l->child[i]) && l->child[i].done;
     if (lying == l->lying || lying >= l->workers)
         return;
     w.u.SUBMIT.workers = (uint32_t)(l->workers - lying);

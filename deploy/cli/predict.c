@@ -65,6 +65,28 @@ static int job_choose(struct predict *p, struct err *e)
     return 0;
 }
 
+/* The program that has the network of an external job computes its scores, here as in training. */
+static int network_check(const struct predict *p, struct err *e)
+{
+    const char *then =
+        "read the input there (shoal_read_open, shoal.Reader), fetch the rows of its keys "
+        "(shoal_fetch, Table.fetch), and score them";
+    struct job job;
+    int rc = job_load(p->job, p->l.set, &job, e);
+    if (rc != 0)
+        return rc;
+    if (!p->predicts)
+        then = "have it scored there: `shoal local` or `submit` of the job with start_from, "
+               "train.skip: true and the input as data.test; the report has its measures";
+    if (job.model.kind == MODEL_EXTERNAL)
+        rc = err_set(e, SHOAL_E_CONFIG,
+                     "%s has model.kind: external: its network is a program's, which this command "
+                     "does not have: %s",
+                     p->job, then);
+    job_free(&job);
+    return rc;
+}
+
 /* value NULL: an option without a value. */
 static int more_add(struct predict *p, const char *option, const char *value, struct err *e)
 {
@@ -156,6 +178,8 @@ static int tables_open(struct predict *p, struct err *e)
     int rc = reader_find(p->o, &p->at, e);
     if (rc == 0)
         rc = job_choose(p, e);
+    if (rc == 0)
+        rc = network_check(p, e);
     if (rc == 0 && p->at.kind != READER_CHECKPOINT && p->at.folder[0] != 0)
         rc = run_cache(p, e);
     if (rc != 0)

@@ -282,10 +282,11 @@ static void backends_print(const struct json *list)
     for (size_t i = 0; i < json_count(list) && i < BACKENDS_SHOWN; i++) {
         const struct json *b = json_array_at(list, i);
         const char *device = json_as_string(json_get(b, "device"), "");
-        printf("  %-14s %s: %s%s%s (%s)\n", text_if(i == 0, "computed by"),
+        const char *why = json_as_string(json_get(b, "why"), "");
+        printf("  %-14s %s: %s%s%s%s%s%s\n", text_if(i == 0, "computed by"),
                json_as_string(json_get(b, "name"), "?"),
                json_as_string(json_get(b, "backend"), "?"), text_if(device[0] != 0, ", "), device,
-               json_as_string(json_get(b, "why"), ""));
+               text_if(why[0] != 0, " ("), why, text_if(why[0] != 0, ")"));
     }
     if (json_count(list) > BACKENDS_SHOWN)
         printf("                 and %zu more: `backends` of report.json\n",

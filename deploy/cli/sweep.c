@@ -113,6 +113,8 @@ static int variants_check(struct sweep *s, struct err *e)
         if (rc == 0) {
             memcpy(s->job, job.name, sizeof s->job);
             rc = streams_refuse(&job, &cause);
+            if (rc == 0)
+                rc = local_worker_check(&job, s->job_path, s->worker, &cause);
             job_free(&job);
         }
         if (rc != 0)
@@ -195,7 +197,7 @@ static int variant_start(struct sweeping *w, struct sweep_variant *v, struct err
     if (file_make_folders(run, 0700, part) != 0)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", part,
                        strerror(errno));
-    v->line = calloc(2 * v->set.count, sizeof *v->line);
+    v->line = calloc(2 * v->set.count + 2, sizeof *v->line);
     if (v->line == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     for (size_t i = 0; i < v->set.count; i++) {
@@ -204,6 +206,10 @@ static int variant_start(struct sweeping *w, struct sweep_variant *v, struct err
     }
     c->more = v->line;
     c->more_count = 2 * v->set.count;
+    if (w->sweep.worker != NULL) {
+        v->line[c->more_count++] = "--worker";
+        v->line[c->more_count++] = w->sweep.worker;
+    }
     path_of(&w->sweep, v, "local.log", c->log);
     (void)snprintf(c->name, sizeof c->name, "variant");
     (void)snprintf(c->arg[c->args++], sizeof c->arg[0], "%s/shoal", w->programs);
@@ -332,6 +338,10 @@ static void best_print(const struct sweep *s, const struct sweep_variant *v)
     cli_word_print(stdout, program_invocation_name);
     fputs(" local ", stdout);
     cli_word_print(stdout, s->job_path);
+    if (s->worker != NULL) {
+        fputs(" --worker ", stdout);
+        cli_word_print(stdout, s->worker);
+    }
     for (size_t i = 0; i < s->fixed.count + s->keys; i++) {
         fputs(" --set ", stdout);
         cli_word_print(stdout, v->set.item[i]);
@@ -419,6 +429,7 @@ int cli_sweep(struct option_line *o, struct err *e)
         umask(077);
         memcpy(w.programs, here.programs, sizeof here.programs);
         w.sweep.job_path = o->word[0];
+        w.sweep.worker = option_text(o, "worker");
         w.sweep.metric = metric[option_choice(o, "metric")];
         w.at_once = at_once_of(o);
         (void)snprintf(w.memory, sizeof w.memory, "memory=%" PRIu64,

@@ -30,7 +30,7 @@ struct sweep_variant {
     char name[SWEEP_NAME];     /* its folder's name: "dim=8,lr=0.01" */
     struct string_list set;    /* all keys: common ones, its own, the sweep's additions */
     char *text;                /* owned: the job as its run submits it */
-    const char **line;         /* owned, lent to child: --set and an item, for each of set */
+    const char **line; /* owned, lent to child: --set and an item, for each of set; --worker */
     struct child child;
     bool started, ended;
     struct err error;    /* error.code 0: done */
@@ -39,6 +39,7 @@ struct sweep_variant {
 
 struct sweep {
     const char *job_path;
+    const char *worker;    /* --worker, for each run; NULL: none */
     char dir[LIMIT_PATH];  /* absolute */
     char copy[LIMIT_PATH]; /* the job file, copied to dir: later changes do not reach a run */
     char job[LIMIT_NAME + 1];

@@ -42,6 +42,7 @@ const struct config_key options_sweep[] = {
      .text = "by which they are ordered"},
     {"servers", CONFIG_INT, 1, LIMIT_LOCAL_SERVERS, .fallback = "1", .text = "of each"},
     {"workers", CONFIG_INT, 1, LIMIT_LOCAL_WORKERS, .fallback = "1", .text = "of each"},
+    OPTION_WORKER,
     OPTION_HELP,
     {0},
 };

@@ -83,6 +83,9 @@
 #define OPTION_TENSORBOARD \
     {"tensorboard", CONFIG_STRING, .values = "DIR", \
      .text = "write event files for TensorBoard into DIR/JOB-NUMBER"}
+#define OPTION_WORKER \
+    {"worker", CONFIG_STRING, .values = "COMMAND", .otherwise = "shoal-worker", \
+     .text = "each worker: a program with a network of its own, for model.kind: external"}
 /* A run on this machine: `shoal local`, and verbs that start such a run. */
 #define OPTIONS_LOCAL \
     {"servers", CONFIG_INT, 1, LIMIT_LOCAL_SERVERS, .fallback = "1", .text = "server processes"}, \
@@ -94,8 +97,7 @@
     OPTION_SET, \
     {"server-set", CONFIG_LIST, .values = "KEY=VALUE", \
      .text = "change a key of each server's file, such as memory=4GiB"}, \
-    {"worker", CONFIG_STRING, .values = "COMMAND", .otherwise = "shoal-worker", \
-     .text = "each worker: a program with a network of its own, for model.kind: external"}, \
+    OPTION_WORKER, \
     {"worker-io-threads", CONFIG_INT, 1, 64, .fallback = "1", \
      .text = "threads that carry a worker's messages"}, \
     OPTION_TENSORBOARD, \

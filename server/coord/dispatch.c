@@ -127,7 +127,8 @@ static int visit(struct coord *c, struct coord_ask *a, const struct coord_job *k
 {
     char why[ERR_TEXT_MAX];
     if (kept == NULL)
-        return coord_handle_visit(&c->fleet, a, "no job that runs has a place for one more worker");
+        return coord_handle_visit(
+            &c->fleet, a, coord_crew_why(c, coord_crew_external(&a->request->u.WORKER_JOIN)));
     (void)snprintf(why, sizeof why, "free workers are kept for job %s, which begins with %u",
                    kept->spec.name, kept->at.workers_wanted);
     return coord_handle_visit(&c->fleet, a, why);
@@ -141,7 +142,7 @@ static struct coord_job *job_of(struct coord *c, const uint64_t *pass, const str
     struct coord_job *j = NULL;
     switch (a->request->type) {
     case WIRE_TYPE_WORKER_JOIN:
-        return coord_crew_to_join(c, a->from, kept);
+        return coord_crew_to_join(c, &a->request->u.WORKER_JOIN, a->from, kept);
     case WIRE_TYPE_WHO:
         return job_of_run(c, a->request->u.WHO.run);
     case WIRE_TYPE_REPORT:

@@ -31,6 +31,8 @@ static struct msg *join_build(struct request *r)
         name = backend_name(backend);
         device = backend_about(backend);
     }
+    if (t->options.outside != NULL) /* by it the coordinator knows which jobs are for it */
+        name = job_model_name(MODEL_EXTERNAL);
     struct wire w;
     client_head(r, &w);
     t->asked_ns = env_now_ns(t->env);

@@ -167,7 +167,8 @@ static uint32_t lanes_begin(const struct coord_job *j, const struct coord_from *
                             uint32_t workers)
 {
     uint32_t most = beside_others(j) ? MAX(workers, 1) : 0, waiting;
-    uint32_t places = coord_sight_places(j->fleet, most, &waiting);
+    bool external = j->spec.model.kind == MODEL_EXTERNAL;
+    uint32_t places = coord_sight_places(j->fleet, external, most, &waiting);
     if (j->spec.train.lanes > 0)
         return 0;
     if (goes_on != NULL)

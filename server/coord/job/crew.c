@@ -9,8 +9,42 @@
 #include "server/coord/work/task.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #define BETWEEN_NS UINT64_C(30000000000) /* the longest way of a worker from one job to the next */
+
+/* Each job whose workers are of that kind. */
+#define EACH_JOB(c, kind, j)                                                                       \
+    COORD_EACH_JOB ((c), j)                                                                        \
+        if (is_external(j) != (kind))                                                              \
+            continue;                                                                              \
+        else
+
+static bool is_external(const struct coord_job *j)
+{
+    return j->spec.model.kind == MODEL_EXTERNAL;
+}
+
+bool coord_crew_external(const struct wire_WORKER_JOIN *join)
+{
+    return strcmp(join->backend, job_model_name(MODEL_EXTERNAL)) == 0;
+}
+
+/* Returns how many jobs of the kind run; *newest: the last of them, NULL: none. */
+static uint32_t running(struct coord *c, bool external, struct coord_job **newest)
+{
+    uint32_t count = 0;
+    *newest = NULL;
+    EACH_JOB(c, external, j)
+    {
+        if (!coord_phase_running(j))
+            continue;
+        count++;
+        if (*newest == NULL || j->at.number > (*newest)->at.number)
+            *newest = j;
+    }
+    return count;
+}
 
 /* Returns the number of workers that the job is to have at least. */
 static uint32_t wanted(const struct coord_job *j)
@@ -88,11 +122,12 @@ static bool is_endless(const struct coord_job *j)
 /* Returns how many workers the fleet has for a job that is patient: those that are free, and those
  * that stay when the job that they work for ends; of a job without an end, those that it can
  * spare. */
-static uint64_t workers_of(struct coord *c, uint32_t free)
+static uint64_t workers_of(struct coord *c, bool external, uint32_t free)
 {
     struct coord_worker *next;
     uint64_t all = free;
-    COORD_EACH_JOB (c, j) {
+    EACH_JOB(c, external, j)
+    {
         bool never = is_endless(j) && !awaits(j);
         for (uint32_t i = 0; i < j->workers.count && !never; i++)
             all += j->workers.worker[i].stays || awaits(j);
@@ -111,28 +146,29 @@ static bool has_enough(struct coord_job *j, uint64_t all, uint64_t now_ns)
 }
 
 /* Returns the oldest job that has been patient; NULL: there is none. */
-static struct coord_job *patient_of(struct coord *c, uint32_t free)
+static struct coord_job *patient_of(struct coord *c, bool external, uint32_t free)
 {
     struct coord_job *patient = NULL;
-    uint64_t all = workers_of(c, free), now = env_now_ns(c->fleet.env);
-    COORD_EACH_JOB (c, j)
-        if (awaits(j) && has_enough(j, all, now) && now - j->phase_ns >= COORD_PATIENCE_NS &&
-            (patient == NULL || j->at.number < patient->at.number))
-            patient = j;
+    uint64_t all = workers_of(c, external, free), now = env_now_ns(c->fleet.env);
+    EACH_JOB(c, external, j)
+    if (awaits(j) && has_enough(j, all, now) && now - j->phase_ns >= COORD_PATIENCE_NS &&
+        (patient == NULL || j->at.number < patient->at.number))
+        patient = j;
     return patient;
 }
 
 /* Returns the oldest job that can get all that it lacks; free: the workers that are free. NULL:
  * there is none. */
-static struct coord_job *oldest_to_serve(struct coord *c, uint32_t free,
+static struct coord_job *oldest_to_serve(struct coord *c, bool external, uint32_t free,
                                          const struct coord_job *patient)
 {
     struct coord_job *oldest = NULL;
     struct coord_worker *next;
     uint32_t spare = 0;
-    COORD_EACH_JOB (c, j)
-        spare += spare_count(j, &next);
-    COORD_EACH_JOB (c, j) {
+    EACH_JOB(c, external, j)
+    spare += spare_count(j, &next);
+    EACH_JOB(c, external, j)
+    {
         bool after = patient != NULL && awaits(j) && j->at.number > patient->at.number;
         if (lacking(j) > 0 && lacking(j) <= free + spare && !after &&
             (oldest == NULL || j->at.number < oldest->at.number))
@@ -158,10 +194,11 @@ static bool has_less(const struct coord_job *a, const struct coord_job *b)
     return a->at.number < b->at.number;
 }
 
-static struct coord_job *least_served(struct coord *c)
+static struct coord_job *least_served(struct coord *c, bool external)
 {
     struct coord_job *least = NULL;
-    COORD_EACH_JOB (c, j) {
+    EACH_JOB(c, external, j)
+    {
         bool takes = coord_phase_running(j) && j->at.phase != PHASE_FINISH && !awaits(j);
         if (takes && has_place(j) && (least == NULL || has_less(j, least)))
             least = j;
@@ -169,31 +206,49 @@ static struct coord_job *least_served(struct coord *c)
     return least;
 }
 
-struct coord_job *coord_crew_to_join(struct coord *c, peer_t from, const struct coord_job **kept)
+struct coord_job *coord_crew_to_join(struct coord *c, const struct wire_WORKER_JOIN *join,
+                                     peer_t from, const struct coord_job **kept)
 {
+    bool external = coord_crew_external(join);
+    struct coord_job *newest;
     *kept = NULL;
     COORD_EACH_JOB (c, j)
         if (coord_phase_running(j) && coord_worker_of_peer(&j->workers, from) != NULL)
             return j;
-    if (coord_slot_running(c) <= 1)
-        return coord_slot_newest(c);
-    uint32_t free = coord_sight_free(&c->fleet, from) + 1;
-    struct coord_job *patient = patient_of(c, free), *j = oldest_to_serve(c, free, patient);
+    uint32_t jobs = running(c, external, &newest);
+    if (jobs == 0)
+        return join->stays && coord_slot_running(c) > 0 ? NULL : coord_slot_newest(c);
+    if (jobs == 1)
+        return newest;
+    uint32_t free = coord_sight_free(&c->fleet, external, from) + 1;
+    struct coord_job *patient = patient_of(c, external, free),
+                     *j = oldest_to_serve(c, external, free, patient);
     if (j == NULL && patient == NULL)
-        return least_served(c);
+        return least_served(c, external);
     if (j != NULL && (!awaits(j) || lacking(j) <= free))
         return j;
     *kept = j != NULL ? j : patient;
     return NULL;
 }
 
+const char *coord_crew_why(struct coord *c, bool external)
+{
+    struct coord_job *newest;
+    if (running(c, external, &newest) > 0)
+        return "no job that runs has a place for one more worker";
+    if (external)
+        return "no job with model.kind: external runs, which this program has a network for";
+    return "the jobs that run have model.kind: external, and programs with their networks";
+}
+
 /* Returns the next worker to give back, from the job (*of) with the most spare ones; NULL: there is
  * none. */
-static struct coord_worker *spare_next(struct coord *c, const struct coord_job **of)
+static struct coord_worker *spare_next(struct coord *c, bool external, const struct coord_job **of)
 {
     struct coord_worker *found = NULL, *next;
     uint32_t most = 0;
-    COORD_EACH_JOB (c, j) {
+    EACH_JOB(c, external, j)
+    {
         uint32_t spare = spare_count(j, &next);
         if (next == NULL || spare <= most)
             continue;
@@ -204,22 +259,31 @@ static struct coord_worker *spare_next(struct coord *c, const struct coord_job *
     return found;
 }
 
-void coord_crew_step(struct coord *c)
+static void kind_step(struct coord *c, bool external)
 {
     const struct coord_job *from = NULL;
-    uint32_t free = coord_sight_free(&c->fleet, 0), coming = 0;
-    if (coord_slot_running(c) <= 1)
+    struct coord_job *newest;
+    uint32_t free = coord_sight_free(&c->fleet, external, 0), coming = 0;
+    if (running(c, external, &newest) <= 1)
         return;
-    const struct coord_job *to = oldest_to_serve(c, free, patient_of(c, free));
-    COORD_EACH_JOB (c, j)
-        coming += leaving(j);
+    const struct coord_job *to = oldest_to_serve(c, external, free, patient_of(c, external, free));
+    EACH_JOB(c, external, j)
+    coming += leaving(j);
     if (to == NULL || lacking(to) <= free + coming)
         return;
-    struct coord_worker *w = spare_next(c, &from);
+    struct coord_worker *w = spare_next(c, external, &from);
     if (w == NULL)
         return;
     w->released = true;
     log_info("worker %" PRIu64 " (%s) is given back by job %s, which has more than its %u: job %s "
              "lacks %u",
              w->number, w->name, from->spec.name, wanted(from), to->spec.name, lacking(to));
+}
+
+void coord_crew_step(struct coord *c)
+{
+    if (coord_slot_running(c) <= 1)
+        return;
+    kind_step(c, false);
+    kind_step(c, true);
 }

@@ -1,11 +1,14 @@
-/* crew.h: which workers work for which job. A job is submitted for a number of workers (0 counts as
+/* crew.h: which workers work for which job. Workers are of two kinds: those with a network of their
+ * own, for jobs with model.kind: external, and those of all other jobs (shoal-worker). Each kind is
+ * divided as if the jobs and workers of the other were not there. A job is submitted for a number of workers (0 counts as
  * 1). It lacks workers while it has fewer, or while its lanes must all be held (bsp, allreduce) and
  * its workers do not have places for all; those that it could do without are spare.
  *
  * A worker that asks to join gets a job by these rules, the first that names one:
  *
  *   same    the job that it has joined over this connection
- *   only    the only job that runs
+ *   only    the only job of its kind that runs. A worker that does not stay between jobs also gets
+ *           one of the other kind where none of its own runs: it ends, and says why
  *   oldest  the oldest job, that lacks workers and can get all that it lacks: the free ones and the
  *           spare ones of other jobs are enough. If it waits for its workers to begin, they join
  *           when all that it lacks are free, and are kept free until then: two jobs that each held
@@ -34,15 +37,23 @@
 #define SERVER_COORD_JOB_CREW_H
 
 #include "proto/base/env.h"
+#include "proto/wire/wire.h"
+
+#include <stdbool.h>
 
 struct coord;
 struct coord_job;
 
 #define COORD_PATIENCE_NS UINT64_C(300000000000)
 
+/* True for a worker with a network of its own, by the backend that it names. */
+bool coord_crew_external(const struct wire_WORKER_JOIN *join);
 /* Returns the job that a worker joins; NULL: it stays a visitor, and *kept names the job that the
  * free workers are kept for (NULL: none has a place for one more). */
-struct coord_job *coord_crew_to_join(struct coord *c, peer_t from, const struct coord_job **kept);
+struct coord_job *coord_crew_to_join(struct coord *c, const struct wire_WORKER_JOIN *join,
+                                     peer_t from, const struct coord_job **kept);
+/* Why such a worker got no job and no job is kept for it. */
+const char *coord_crew_why(struct coord *c, bool external);
 /* Has the next spare worker given back, if a job needs it. */
 void coord_crew_step(struct coord *c);
 

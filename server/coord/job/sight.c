@@ -8,6 +8,7 @@
 #include "server/coord/core/core.h"
 #include "server/coord/core/phase.h"
 #include "server/coord/figures/notes.h"
+#include "server/coord/job/crew.h"
 #include "server/coord/job/sight_inner.h"
 #include "server/coord/keep/checkpoint.h"
 #include "server/coord/work/pace.h"
@@ -66,6 +67,7 @@ void coord_sight_visit(struct coord_fleet *f, const struct wire_WORKER_JOIN *joi
     (void)snprintf(at->why, sizeof at->why, "%s", why);
     at->lanes = MIN(join->lanes_max, LIMIT_LANES);
     at->peer = from;
+    at->external = coord_crew_external(join);
 }
 
 void coord_sight_gone(struct coord_fleet *f, peer_t peer)
@@ -78,17 +80,19 @@ void coord_sight_gone(struct coord_fleet *f, peer_t peer)
             i++;
 }
 
-static bool is_free(const struct coord_fleet *f, const struct coord_visitor *v)
+static bool is_free(const struct coord_fleet *f, bool external, const struct coord_visitor *v)
 {
-    return !v->lost && v->why[0] == 0 && env_now_ns(f->env) - v->heard_ns <= COORD_UNHEARD_NS;
+    return v->external == external && !v->lost && v->why[0] == 0 &&
+           env_now_ns(f->env) - v->heard_ns <= COORD_UNHEARD_NS;
 }
 
-uint32_t coord_sight_places(const struct coord_fleet *f, uint32_t most, uint32_t *workers)
+uint32_t coord_sight_places(const struct coord_fleet *f, bool external, uint32_t most,
+                            uint32_t *workers)
 {
     uint32_t with[LIMIT_LANES + 1] = {0}, places = 0;
     *workers = 0;
     for (uint32_t i = 0; i < f->visitors->count; i++)
-        if (is_free(f, &f->visitors->visitor[i])) {
+        if (is_free(f, external, &f->visitors->visitor[i])) {
             with[f->visitors->visitor[i].lanes]++;
             (*workers)++;
         }
@@ -101,12 +105,12 @@ uint32_t coord_sight_places(const struct coord_fleet *f, uint32_t most, uint32_t
     return places;
 }
 
-uint32_t coord_sight_free(const struct coord_fleet *f, peer_t but)
+uint32_t coord_sight_free(const struct coord_fleet *f, bool external, peer_t but)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < f->visitors->count; i++)
         count += (but == 0 || f->visitors->visitor[i].peer != but) &&
-                 is_free(f, &f->visitors->visitor[i]);
+                 is_free(f, external, &f->visitors->visitor[i]);
     return count;
 }
 

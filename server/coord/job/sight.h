@@ -30,6 +30,7 @@ struct coord_visitors {
         uint32_t pid, lanes;                      /* lanes: that it has places for */
         peer_t peer;                              /* its connection; lost: 0 */
         bool lost;                                /* its lease ran out */
+        bool external;                            /* it has a network of its own (crew.h) */
         uint64_t heard_ns;                        /* lost: when that was */
     } * visitor;                                  /* owned (count) */
     uint32_t count, capacity;
@@ -40,12 +41,14 @@ void coord_sight_visit(struct coord_fleet *f, const struct wire_WORKER_JOIN *joi
                        const char *why);
 /* The connection has closed. */
 void coord_sight_gone(struct coord_fleet *f, peer_t peer);
-/* Returns the lanes that the workers that wait for a job, and are heard, have places for; with
- * `most` above 0 of at most so many, those with the fewest places. *workers: their number. */
-uint32_t coord_sight_places(const struct coord_fleet *f, uint32_t most, uint32_t *workers);
-/* Returns the number of workers that wait for a job and are heard, but for the one at this
- * connection (0: of all). */
-uint32_t coord_sight_free(const struct coord_fleet *f, peer_t but);
+/* Returns the lanes that the workers of a kind (crew.h) that wait for a job, and are heard, have
+ * places for; with `most` above 0 of at most so many, those with the fewest places. *workers: their
+ * number. */
+uint32_t coord_sight_places(const struct coord_fleet *f, bool external, uint32_t most,
+                            uint32_t *workers);
+/* Returns the number of workers of a kind that wait for a job and are heard, but for the one at
+ * this connection (0: of all). */
+uint32_t coord_sight_free(const struct coord_fleet *f, bool external, peer_t but);
 /* A worker's lease has run out. */
 void coord_sight_lost(struct coord_fleet *f, const struct coord_worker *w);
 void coord_sight_tick(struct coord_fleet *f);

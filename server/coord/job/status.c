@@ -461,7 +461,10 @@ bool coord_status_waits(const struct coord_job *j, char *text, size_t bytes)
                        j->fleet->calls.waits.text);
     else if (j->workers.count == 0 &&
              env_now_ns(j->fleet->env) - j->watch.worker_ns > coord_lease_ns(j))
-        (void)snprintf(text, bytes, "waits for a worker: none is there%s%.400s",
+        (void)snprintf(text, bytes, "waits for a worker: none is there%s%s%.400s",
+                       text_if(j->spec.model.kind == MODEL_EXTERNAL,
+                               " (model.kind: external: start the program that has the network, "
+                               "which joins through libshoal; shoal-worker has none for it)"),
                        text_if(j->watch.failed[0] != 0, "; the last one left, "), j->watch.failed);
     else if (j->at.phase == PHASE_WAITING && j->workers.count < j->at.workers_wanted &&
              env_now_ns(j->fleet->env) - j->phase_ns > coord_lease_ns(j))

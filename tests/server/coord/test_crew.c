@@ -68,7 +68,7 @@ static struct coord_job *join_as(uint32_t n, bool stays)
     w.u.WORKER_JOIN.pid = n + 1;
     w.u.WORKER_JOIN.lanes_max = PLACES;
     w.u.WORKER_JOIN.stays = stays;
-    struct coord_job *j = coord_crew_to_join(c, a.from, &kept);
+    struct coord_job *j = coord_crew_to_join(c, &w.u.WORKER_JOIN, a.from, &kept);
     if (j == NULL) {
         ck_assert_int_eq(coord_handle_visit(&c->fleet, &a, "none"), SHOAL_E_AGAIN);
         return NULL;
@@ -248,7 +248,7 @@ START_TEST(a_worker_without_a_place_stays_a_visitor)
     ck_assert_ptr_eq(join(1), two);
     ck_assert_ptr_eq(join(2), one);
     ck_assert_ptr_null(join(3));
-    ck_assert_uint_eq(coord_sight_free(&c->fleet, 0), 1);
+    ck_assert_uint_eq(coord_sight_free(&c->fleet, false, 0), 1);
 }
 END_TEST
 

@@ -466,16 +466,16 @@ START_TEST(sight_a_worker_that_starts_again_counts_once)
     uint32_t workers;
     workers_start(2);
     pass(SECOND);
-    ck_assert_uint_eq(coord_sight_places(&r.coord->fleet, 0, &workers), 2 * 2);
+    ck_assert_uint_eq(coord_sight_places(&r.coord->fleet, false, 0, &workers), 2 * 2);
     if (_i == 2)
         sim_pause(r.worker[1].node, sim_now_ns(r.sim) + 1000 * SECOND);
     else
         sim_kill(r.worker[1].node);
     worker_start(2, _i == 0 ? "worker-1" : "worker-2");
     pass(_i == 2 ? 4 * SECOND : SECOND);
-    ck_assert_uint_eq(coord_sight_places(&r.coord->fleet, 0, &workers), 2 * 2);
+    ck_assert_uint_eq(coord_sight_places(&r.coord->fleet, false, 0, &workers), 2 * 2);
     ck_assert_uint_eq(workers, 2);
-    ck_assert_uint_eq(coord_sight_places(&r.coord->fleet, 1, &workers), 2);
+    ck_assert_uint_eq(coord_sight_places(&r.coord->fleet, false, 1, &workers), 2);
     ck_assert_uint_eq(workers, 2);
 }
 END_TEST

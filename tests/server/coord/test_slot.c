@@ -66,7 +66,8 @@ static struct coord_job *join(peer_t peer, uint64_t *pass)
     struct coord_ask a = {.from = peer, .request = &w};
     (void)snprintf(w.u.WORKER_JOIN.name, sizeof w.u.WORKER_JOIN.name, "w%u", (uint32_t)peer);
     w.u.WORKER_JOIN.pid = (uint32_t)peer;
-    struct coord_job *j = coord_crew_to_join(c, peer, &(const struct coord_job *){NULL});
+    struct coord_job *j =
+        coord_crew_to_join(c, &w.u.WORKER_JOIN, peer, &(const struct coord_job *){NULL});
     ck_assert_msg(coord_handle_join(j, &a) == 0, "%s", a.e.text);
     *pass = a.reply.u.WORKER_JOIN_reply.pass;
     return j;
