@@ -8,9 +8,9 @@ def job_of(space, epochs=2, **over):
                         **{"model.kind": "external", "model.hidden": None, "tables[0].init.kind": "zero", "tables[0].optimizer.lr": 1.0, **over})
 
 
-def counted(space):
-    """Digests of the table that the built-in probe makes of the same job."""
-    job = job_of(space, **{"model.kind": "probe"})
+def counted(space, epochs=2):
+    """The digest of the table that the built-in probe makes of the same job."""
+    job = job_of(space, epochs, **{"model.kind": "probe"})
     report = run_job(job, space / "probe")
     return digests(report)["emb"]
 
@@ -21,15 +21,16 @@ def a_program_counts_what_the_probe_counts(space):
     report = run_job(job, space / "run", servers=2, workers=2, extra=("--worker", program))
     assert digests(report)["emb"] == wanted
     assert report["valid"]["examples"] == 1000, report["valid"]
-    assert {b["backend"] for b in report["backends"]} == {"program"}, report["backends"]
+    assert {b["backend"] for b in report["backends"]} == {"external"}, report["backends"]
     said = pathlib.Path(f"{space / 'run'}.out").read_text()
     again = re.search(r"\S+ local \S+ .*--worker \S+.* --servers 2 --workers 2", said)
     assert again and "()" not in said, said
 
 
 def deaths_change_no_count(space):
-    program, wanted = compiled(space, "counting_worker"), counted(space)
-    run = Run(job_of(space), space / "run", servers=2, workers=2, extra=("--worker", f"exec env SHOAL_TEST_FAIL=3 {program}"))
+    epochs = longer(6)
+    program, wanted = compiled(space, "counting_worker"), counted(space, epochs)
+    run = Run(job_of(space, epochs), space / "run", servers=2, workers=2, extra=("--worker", f"exec env SHOAL_TEST_FAIL=3 {program} worker-$SHOAL_WORKER"))
     started(run)
     for name in ("worker-0", "server-0", "worker-1", "server-1"):
         strike(run, name)
@@ -43,10 +44,10 @@ def verbs_that_need_the_network_are_refused(space):
     run_job(job, space / "run", extra=("--worker", program))
     for words in (["predict", "--from", space / "run", "--in", space / "train.tsv"], ["eval", "--from", space / "run", "--in", space / "train.tsv"]):
         got = shoal(*words)
-        assert got.returncode == 78 and "only the program with its network can compute scores" in got.stderr, got
+        assert got.returncode == 78 and "its network is a program's, which this command does not have" in got.stderr, got
     got = subprocess.run([BIN / "shoal-worker", "predict", "--config", job, "--in", space / "train.tsv", "--out", space / "out"], capture_output=True, text=True,
                          check=False)
-    assert got.returncode == 78 and "can compute scores" in got.stderr, got
+    assert got.returncode == 78 and "shoal-worker has none to score with" in got.stderr, got
     for verb in ("digest", "tables"):
         got = shoal(verb, "--run-dir", space / "run")
         assert got.returncode == 0 and "emb" in got.stdout, got
@@ -67,11 +68,12 @@ def a_worker_that_cannot_is_told_so(space):
 
 
 def a_program_that_ignores_the_end_is_ended(space):
-    run = Run(job_of(space, longer(1000)), space / "run", extra=("--worker", "trap '' TERM INT; while :; do sleep 0.1; done"))
-    until(run, "the job to wait for a worker", lambda: "waits for a worker" in run.output())
+    run = Run(job_of(space, longer(1000)), space / "run", extra=("--worker", "exec sh -c 'trap \"\" TERM INT; while :; do sleep 0.1; done' worker-$SHOAL_WORKER"))
+    until(run, "the job to wait for a worker", lambda: "waits for a worker" in run.output() and run.children("worker-0"))
+    worker = pathlib.Path(f"/proc/{run.children('worker-0')[0]}")
     run.process.send_signal(signal.SIGINT)
     assert run.wait(60) != 0
-    assert not run.children("worker-0")
+    assert not worker.exists()
 
 
 if __name__ == "__main__":

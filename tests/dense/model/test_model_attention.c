@@ -654,7 +654,7 @@ START_TEST(din_without_a_sequence_is_refused)
     refused(&c, "model.attention_hidden names 3 layers; din takes 1 to 2");
     attention_case(&c, MODEL_DEEPFM);
     c.shape.pooling[1] = POOL_ATTENTION;
-    refused(&c, "which only model.kind din has");
+    refused(&c, "which only model.kind din and external have");
 }
 END_TEST
 
