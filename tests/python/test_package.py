@@ -327,6 +327,10 @@ class Loop(unittest.TestCase):
     def test_no_fleet_is_an_exception(self):
         self.assertRaises(shoal.Unreachable, shoal.join, "elsewhere")
 
+    def test_another_job_is_left(self):
+        self.assertEqual(shoal.join("one", job="fake").name, "fake")
+        self.assertRaisesRegex(shoal.ConfigError, "gave this worker job fake, and it is for job other", shoal.join, "one", job="other")
+
     def test_memory_does_not_grow_with_batches(self):
         def batches(count):
             for _ in range(count):
