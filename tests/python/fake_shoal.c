@@ -1,6 +1,6 @@
 /* fake_shoal.c: libshoal in memory, for tests of the Python package: two tables of KEYS rows each,
- * which are trained by sgd with a rate of 1, one tensor, and a job of BATCHES batches, of which each
- * third is an evaluation.
+ * which are trained by sgd with a rate of 1, one tensor, and a job of BATCHES batches, of which
+ * each third is an evaluation.
  *
  * The coordinator's name decides: "one": each field has one value; "many": 0 to 3 values, with
  * factors; "mean": as many, without factors, and field f1 is a mean; "idle": no batch comes;
@@ -92,9 +92,9 @@ const char *shoal_version(void)
 
 static bool known(const char *c)
 {
-    return c != NULL && (strcmp(c, "one") == 0 || strcmp(c, "many") == 0 ||
-                         strcmp(c, "mean") == 0 || strcmp(c, "idle") == 0 ||
-                         strcmp(c, "nothing") == 0 || strcmp(c, "stuck") == 0);
+    return c != NULL &&
+           (strcmp(c, "one") == 0 || strcmp(c, "many") == 0 || strcmp(c, "mean") == 0 ||
+            strcmp(c, "idle") == 0 || strcmp(c, "nothing") == 0 || strcmp(c, "stuck") == 0);
 }
 
 int shoal_fleet_open(const struct shoal_fleet_options *o, shoal_fleet **out, struct shoal_error *e)
