@@ -115,8 +115,20 @@ def library_faults(of):
     return found + [f"libshoal1.symbols and tests/worker/lib/abi/symbols differ in {name}" for name in sorted(told ^ (kept | {"SHOAL_1@SHOAL_1"}))]
 
 
+def python_faults(of):
+    """The Python package has what it needs, and the examples that its page shows."""
+    part = re.search(r"^Package: python3-shoal\n(.*?)\n\n", of["deploy/debian/control"], re.S | re.M)[1]
+    found = [f"python3-shoal lacks {line}" for line in ("Depends: libshoal1 (>= ${source:Version}), python3 (>= 3.11), python3-numpy, ", "Suggests: python3-torch\n")
+             if line not in part + "\n"]
+    if "usr/lib/python3/dist-packages/shoal\n" not in of["deploy/debian/python3-shoal.install"]:
+        found.append("python3-shoal.install lacks the package")
+    shown = {line for line in of["deploy/debian/python3-shoal.examples"].split() if (ROOT / line).exists()}
+    there = {str(p.relative_to(ROOT)) for p in (ROOT / "worker/python/examples").iterdir() if p.is_file()}
+    return found + [f"python3-shoal.examples and worker/python/examples differ in {name}" for name in sorted(shown ^ there)]
+
+
 def faults(of):
-    return library_faults(of) + needrestart_faults(of) + build_faults(of) + version_faults(of) + unit_faults(of) + module_faults(of) + install_faults(of)
+    return python_faults(of) + library_faults(of) + needrestart_faults(of) + build_faults(of) + version_faults(of) + unit_faults(of) + module_faults(of) + install_faults(of)
 
 
 def main():
@@ -131,6 +143,8 @@ def main():
                ("deploy/debian/needrestart/shoal.conf", "|server", ""), ("CMakeLists.txt", " shoal_kafka)", " shoal_kafka shoal_other)"),
                ("deploy/debian/control", ", shoal-kafka (", ", shoal-kafkas ("), ("deploy/debian/shoal-kafka.install", "kafka.so", "kafkas.so"), ("deploy/image", '"shoal-zookeeper", ', ""),
                ("deploy/test-package", '"shoal-zookeeper", "shoal-kafka"]', '"shoal-zookeeper"]'), ("deploy/manual/guide.md", "`shoal-kafka`", "kafka"), ("deploy/debian/needrestart/shoal.conf", "(^shoal-(coordinator|server|worker))", "()")]
+    planted += [("deploy/debian/control", "python3-numpy", "python3-num"), ("deploy/debian/python3-shoal.install", "dist-packages", "site-packages"),
+                ("deploy/debian/python3-shoal.examples", "deepfm.py", "deepfm2.py")]
     for path, right, wrong in planted:
         assert right in of[path], (path, right)
         if not faults({**of, path: of[path].replace(right, wrong, 1)}):

@@ -36,6 +36,31 @@
 static pthread_mutex_t context_lock = PTHREAD_MUTEX_INITIALIZER;
 static void *context;
 static unsigned context_holds;
+static pthread_once_t context_once = PTHREAD_ONCE_INIT;
+
+/* A forked process has its parent's context without the threads that serve it, so it makes one of
+ * its own. The parent's memory stays allocated there. */
+static void context_before_fork(void)
+{
+    pthread_mutex_lock(&context_lock);
+}
+
+static void context_in_parent(void)
+{
+    pthread_mutex_unlock(&context_lock);
+}
+
+static void context_in_child(void)
+{
+    context = NULL;
+    context_holds = 0;
+    pthread_mutex_unlock(&context_lock);
+}
+
+static void context_watch_forks(void)
+{
+    (void)pthread_atfork(context_before_fork, context_in_parent, context_in_child);
+}
 
 /* ZeroMQ allocates each received frame with malloc. By default glibc keeps returning the end of the
  * heap to the kernel, and each 4 KiB page that is needed again costs a page fault: up to 18 for a
@@ -49,6 +74,7 @@ static void keep_heap(void)
 int sock_context_hold(uint32_t io_threads, struct err *e)
 {
     int rc = 0;
+    (void)pthread_once(&context_once, context_watch_forks);
     pthread_mutex_lock(&context_lock);
     if (context_holds == 0) {
         keep_heap();

@@ -60,7 +60,7 @@ CANNOT = {
         "shoal local worker/python/examples/frappe.yaml --servers 2 --workers 2 --worker '/usr/bin/python3 worker/python/examples/deepfm_shoal.py'")},
     "deploy/manual/tour.md": {command: "test_tour types the whole page" for command in test_tour.page()[1]},
     "tests/README.md": {
-        **{f"deploy/test{words}": LONG for words in ("", " asan", " tsan", " long", "-systemd", "-bare", "-bare --only compilers", "-package")},
+        **{f"deploy/test{words}": LONG for words in ("", " asan", " tsan", " long", "-systemd", "-bare", "-bare --only compilers", "-bare --only python", "-package")},
         "SHOAL_BIN=build/release/bin python3 tests/e2e/test_kill.py CASE...": CTEST,
         "tests/gpu/pack": LONG, "tar xzf shoal-gpu.tar.gz": LONG, "shoal-gpu/tests/gpu/run correctness": "needs a GPU",
         "shoal-gpu/tests/gpu/run speed": "needs a GPU", "tests/gpu/run correctness --dry": LONG,
@@ -73,6 +73,7 @@ CANNOT = {
         "tests/forms [--workers N,N] [--delay MS,MS]": LONG, "tests/older --old DIR [--pairs N] [-- WORD...]": LONG,
         "tests/marks LIST --folder DIR [--minutes M] [NAME...]": LONG,
     },
+    "worker/python/README.md": {command: LONG for command in ("deploy/test-bare --only python", "tests/python_auc", "tests/python_rate train")},
     "tests/sim/README.md": {"tests/sim/seeds": LONG, "tests/sim/seeds --of rogue": LONG, "tests/sim/seeds --of replicas": LONG,
                             "tests/sim/seeds --of moves": LONG},
 }

@@ -21,6 +21,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -400,6 +401,34 @@ START_TEST(net_many_clients_share_a_server_and_a_context)
     server_stop(&t);
     seen_wait(&s, 900);
     seen_wait(&t, 900);
+}
+END_TEST
+
+START_TEST(net_forked_process_has_a_context_of_its_own)
+{
+    struct server s;
+    struct client c;
+    server_start(&s, (struct net_options){0}, "tcp://127.0.0.1:0");
+    client_open(&c, s.bound);
+    client_exchange(&c, 10, 1, 100);
+
+    pid_t child = fork();
+    if (child == 0) {
+        struct client own;
+        client_open(&own, s.bound);
+        own.total = 10;
+        client_send(&own);
+        client_run(&own, 10 * SECOND);
+        net_free(own.net);
+        _exit(own.received == 10 ? 0 : 1);
+    }
+    int status = -1;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+
+    client_exchange(&c, 10, 1, 100); /* the parent's goes on */
+    net_free(c.net);
+    server_stop(&s);
 }
 END_TEST
 
@@ -1519,6 +1548,7 @@ int main(void)
     tcase_add_test(t, net_never_sleeps_on_a_used_edge);
     tcase_add_test(t, net_send_does_not_swallow_the_edge_of_a_reply);
     tcase_add_test(t, net_many_clients_share_a_server_and_a_context);
+    tcase_add_test(t, net_forked_process_has_a_context_of_its_own);
     tcase_add_test(t, net_full_peer_answers_busy_and_then_gets_all);
     tcase_add_test(t, net_queues_are_bounded_in_bytes_too);
     tcase_add_test(t, net_unreachable_server_answers_busy_when_the_queue_is_full);

@@ -77,6 +77,29 @@ class Layout(unittest.TestCase):
         self.assertIn(f'version = "{version}"', (ROOT / "worker/python/pyproject.toml").read_text(encoding="utf-8"))
 
 
+class Missing(unittest.TestCase):
+    """What is not installed is named with the way to get it."""
+
+    def told(self, script, **environment):
+        got = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(PACKAGE), **environment})
+        self.assertEqual(got.returncode, 1)
+        return got.stderr.splitlines()[-1]
+
+    def test_numpy(self):
+        self.assertIn("apt-get install python3-numpy", self.told("import sys; sys.modules['numpy'] = None; import shoal"))
+
+    def test_torch(self):
+        self.assertIn("apt-get install python3-torch", self.told("import sys; sys.modules['torch'] = None; import shoal; import shoal.torch"))
+
+    def test_the_library(self):
+        script = "import shoal; shoal.library.NAME = 'libshoal.so.none'; shoal.Fleet('one')"
+        self.assertRegex(self.told(script), "ImportError: libshoal.so.none cannot be loaded .* install the package libshoal1")
+
+    def test_a_function_of_a_later_library(self):
+        script = "import shoal; shoal.library.FUNCTIONS['shoal_later'] = (None, []); shoal.library.function('shoal_later')"
+        self.assertRegex(self.told(script), "has no function shoal_later: it is of another version")
+
+
 class Tables(unittest.TestCase):
     def setUp(self):
         self.fleet = shoal.Fleet("one")
@@ -326,6 +349,10 @@ class Loop(unittest.TestCase):
 
     def test_no_fleet_is_an_exception(self):
         self.assertRaises(shoal.Unreachable, shoal.join, "elsewhere")
+
+    def test_another_job_is_left(self):
+        self.assertEqual(shoal.join("one", job="fake").name, "fake")
+        self.assertRaisesRegex(shoal.ConfigError, "gave this worker job fake, and it is for job other", shoal.join, "one", job="other")
 
     def test_memory_does_not_grow_with_batches(self):
         def batches(count):

@@ -466,6 +466,7 @@ void shoal_work_close(shoal_work *w)
     pthread_mutex_unlock(&w->lock);
     while (w->out != NULL) /* the caller is done with them */
         batch_put(w, batch_find(w, &w->out->batch), SHOAL_E_STOPPED);
+    hand_close(w->hand); /* a lane may still offer a batch: it is not to wait for a taker */
     if (w->running)
         pthread_join(w->thread, NULL);
     if (w->trainer != NULL && !trainer_settled(w->trainer))

@@ -6,6 +6,11 @@
     shoal.torch            modules for PyTorch; imported by `import shoal.torch` alone
 
 Everything is done by libshoal.so.1, through ctypes. Errors are exceptions (shoal.Error)."""
+try:
+    import numpy as _numpy  # noqa: F401 - all modules need it
+except ImportError as missing:
+    raise ImportError("shoal needs numpy: apt-get install python3-numpy, or pip install numpy") from missing
+
 from .errors import (Busy, ConfigError, DataError, Denied, Error, InternalError, IoError, NoInput, NotFinite, NotFound, OutOfMemory, Stopped, Unreachable,
                      UsageError, VersionError)
 from .fleet import Assigned, Fleet, Table

@@ -7,10 +7,7 @@ import functools
 from collections.abc import Callable, Sequence
 from ctypes import CFUNCTYPE, POINTER, Structure, c_bool, c_char, c_char_p, c_float, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 
-try:
-    import numpy as np
-except ImportError as missing:
-    raise ImportError("shoal needs numpy: apt-get install python3-numpy, or pip install numpy") from missing
+import numpy as np
 
 from . import errors
 
@@ -123,7 +120,7 @@ def load() -> ctypes.CDLL:
         return ctypes.CDLL(NAME)
     except OSError as error:
         raise ImportError(f"{NAME} cannot be loaded ({error}): install the package libshoal1, or name the folder with it in LD_LIBRARY_PATH, "
-                          "as LD_LIBRARY_PATH=build/release/bin in a built tree") from error
+                          "as LD_LIBRARY_PATH=build/release/bin in a built tree; after cmake --install, ldconfig finds it") from error
 
 
 @functools.cache

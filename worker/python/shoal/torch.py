@@ -6,28 +6,35 @@
 A module is called with the batch. Its backward adds to the gradients of the batch's unique rows, in the library's memory; batch.done(scores) pushes them,
 and the servers apply the optimizers of the job. So a gradient may be looked at, clipped or scaled between backward and done."""
 import math
+from collections.abc import Sequence
 
 import numpy as np
-import torch
+
+try:
+    import torch
+except ImportError as missing:
+    raise ImportError(f"shoal.torch needs PyTorch ({missing}): apt-get install python3-torch, or pip install torch; what is in shoal itself needs "
+                      "numpy alone") from missing
 from torch import nn
 from torch.nn import functional
 
 from . import errors
+from .batch import Batch, BatchTable
 from .library import array
 
 
-def tensor(values):
+def tensor(values: np.ndarray) -> torch.Tensor:
     """Returns a tensor that shares a numpy array's memory, also where numpy may only read it. uint32 becomes int32, which torch has."""
     kind = "<i4" if values.dtype == np.uint32 else values.dtype.str
     return torch.from_numpy(array(values.ctypes.data or None, values.shape, kind, True, values))
 
 
-def labels(batch, device=None):
+def labels(batch: Batch, device=None) -> torch.Tensor:
     """Returns the labels, (examples, tasks)."""
     return tensor(batch.label).to(device)
 
 
-def _leaf(batch, table):
+def _leaf(batch: Batch, table: BatchTable) -> torch.Tensor:
     """The rows of a table as a leaf whose .grad is the library's memory: all modules that use the table add to it."""
     leaf = batch.leaves.get(table.name)
     if leaf is None:
@@ -41,7 +48,7 @@ def _leaf(batch, table):
     return leaf
 
 
-def _columns(batch, table, names):
+def _columns(batch: Batch, table: str, names: Sequence[str] | None) -> list[int]:
     """Places of the fields among the batch's. names None: all of the table."""
     of_table = [f for f, field in enumerate(batch.fields) if batch.tables[field.table].name == table]
     if names is None:
@@ -53,7 +60,7 @@ def _columns(batch, table, names):
     return [found[name] for name in names]
 
 
-def _bags(batch, columns):
+def _bags(batch: Batch, columns: list[int]) -> tuple[np.ndarray | None, np.ndarray]:
     """The values of some fields: their places among the batch's values (None: all), and the start of each bag, (examples * columns)."""
     fields = len(batch.fields)
     if columns == list(range(fields)):
@@ -71,7 +78,7 @@ def _bags(batch, columns):
 class _Rows(nn.Module):
     """What modules over a table have in common. The device is that of the module: rows go there, and their gradients come back."""
 
-    def __init__(self, table, device=None):
+    def __init__(self, table: str, device=None):
         super().__init__()
         self.table = table
         self.register_buffer("place", torch.empty(0, device=device), persistent=False)
@@ -79,12 +86,12 @@ class _Rows(nn.Module):
     def extra_repr(self):
         return f"table={self.table!r}"
 
-    def rows(self, batch):
+    def rows(self, batch: Batch) -> tuple[BatchTable, torch.Tensor]:
         """Returns the batch's table, and its rows as a tensor of autograd, (count, width)."""
         table = batch.table(self.table)
         return table, _leaf(batch, table).to(self.place.device)
 
-    def index(self, batch, table, places):
+    def index(self, batch: Batch, table: BatchTable, places: np.ndarray | None) -> torch.Tensor:
         """Returns the values' rows within the table."""
         index = batch.index if places is None else batch.index[places]
         index = tensor(index)
@@ -97,13 +104,13 @@ class EmbeddingBag(_Rows):
     fields: names, in the order that is wanted; None: all fields of the table. mode: "sum" or "mean" over the values of a field, without their weights;
     None: as the job says (weights of values, and the pooling of each field)."""
 
-    def __init__(self, table, fields=None, mode=None, device=None):
+    def __init__(self, table: str, fields: Sequence[str] | None = None, mode: str | None = None, device=None):
         super().__init__(table, device)
         if mode not in (None, "sum", "mean"):
             raise errors.UsageError(f"mode {mode!r}: \"sum\", \"mean\" or None")
         self.fields, self.mode = None if fields is None else list(fields), mode
 
-    def forward(self, batch):
+    def forward(self, batch: Batch) -> torch.Tensor:
         table, rows = self.rows(batch)
         columns = _columns(batch, self.table, self.fields)
         places, starts = _bags(batch, columns)
@@ -124,11 +131,11 @@ class Embedding(_Rows):
     """The rows of one field's values in their order: (examples, longest, width), zeros behind an example's last value. lengths(batch) tells how many each
     example has."""
 
-    def __init__(self, table, field, device=None):
+    def __init__(self, table: str, field: str, device=None):
         super().__init__(table, device)
         self.field = field
 
-    def forward(self, batch):
+    def forward(self, batch: Batch) -> torch.Tensor:
         table, rows = self.rows(batch)
         places, starts = _bags(batch, _columns(batch, self.table, [self.field]))
         index = self.index(batch, table, places).long()
@@ -139,7 +146,7 @@ class Embedding(_Rows):
         padded[there] = index
         return functional.embedding(padded, rows) * there.unsqueeze(-1) if len(rows) else rows.new_zeros((batch.examples, longest, table.width))
 
-    def lengths(self, batch):
+    def lengths(self, batch: Batch) -> torch.Tensor:
         places, starts = _bags(batch, _columns(batch, self.table, [self.field]))
         return torch.from_numpy(np.diff(np.append(starts, len(batch.index) if places is None else len(places)))).to(self.place.device)
 
@@ -151,7 +158,7 @@ class Servers:
     The parameters take the batch's values whenever the model is called with a batch; step() gives their gradients to that batch. Buffers, as the running
     means of batch norm, are not parameters: each worker keeps its own."""
 
-    def __init__(self, model):
+    def __init__(self, model: nn.Module):
         self.parameters = dict(model.named_parameters())
         self.batch = None
         model.register_forward_pre_hook(self._take)
@@ -175,19 +182,19 @@ class Servers:
                 raise errors.ConfigError(f"parameter {name} has the shape {mine.get(name, 'of none')} in the module and {theirs.get(name, 'of none')} in "
                                          "model.tensors of the job: shoal.torch.describe(module) writes the list")
 
-    def zero_grad(self):
+    def zero_grad(self) -> None:
         for parameter in self.parameters.values():
             parameter.grad = None
 
     @torch.no_grad()
-    def step(self):
+    def step(self) -> None:
         """Writes the parameters' gradients into the batch, which batch.done pushes."""
         for name, parameter in self.parameters.items():
             if parameter.grad is not None:
                 tensor(self.batch.tensors[name].gradients).copy_(parameter.grad.view(self.batch.tensors[name].values.shape))
 
 
-def describe(model):
+def describe(model: nn.Module) -> str:
     """Returns the lines of model.tensors for a module's parameters. Their first values are drawn by the servers: matrices as nn.Linear draws them, scales
     of norms 1, all else 0."""
     lines = ["  tensors:"]

@@ -9,6 +9,7 @@ A batch counts once. When the process dies, however it dies, other workers get t
 server; none is lost and none learnt twice. SIGTERM, Ctrl-C and exceptions leave the loop, and the end of `with` gives the lanes back."""
 import ctypes
 import os
+import re
 import signal
 import threading
 import weakref
@@ -90,6 +91,12 @@ class Work:
         return lib.function("shoal_work_job")(self._alive()).decode()
 
     @property
+    def name(self) -> str:
+        """Returns the job's name."""
+        found = re.search(r"^job: *(.*?) *(?:#.*)?$", self.job, re.M)
+        return found[1].strip("\"'") if found else ""
+
+    @property
     def progress(self) -> Progress:
         counts = lib.ProgressCounts()
         lib.function("shoal_work_progress")(self._alive(), ctypes.byref(counts))
@@ -166,9 +173,9 @@ class Work:
 
 
 def join(coordinator: str | None = None, keys: str | os.PathLike | None = None, name: str | None = None, lanes: int = 2, cores: int = 0,
-         set: Sequence[str] = (), wait: float = 30.0, commands: bool = False, insecure_plaintext: bool = False) -> Work:
-    """Joins the newest job that waits for workers; returns when its input is read and its rows can be pulled. There may be no job yet: it waits for one,
-    until Ctrl-C. coordinator: as for --coordinator, or $SHOAL_COORDINATOR; keys: a key file. lanes: batches that may be out at a time; with two, the rows
+         set: Sequence[str] = (), wait: float = 30.0, commands: bool = False, insecure_plaintext: bool = False, job: str | None = None) -> Work:
+    """Joins the job that the coordinator names; returns when its input is read and its rows can be pulled. There may be no job yet: it waits for one,
+    until Ctrl-C. job: the name of the job that this program is for; where several run and it got another one, it leaves with a ConfigError. coordinator: as for --coordinator, or $SHOAL_COORDINATOR; keys: a key file. lanes: batches that may be out at a time; with two, the rows
     of one come while the other is computed. set: as --set of the programs, keys of the job on this machine: ["data.train=/mnt/x.csv"]. wait: seconds for
     the coordinator's first answer. commands: the job may run commands here."""
     over = threading.Event()
@@ -182,4 +189,9 @@ def join(coordinator: str | None = None, keys: str | os.PathLike | None = None, 
     except BaseException:
         _end(handle, os.getpid())  # it had joined in the same moment
         raise
-    return Work(handle)
+    work = Work(handle)
+    if job is not None and work.name != job:
+        other = work.name
+        work.close()
+        raise errors.ConfigError(f"the coordinator gave this worker job {other}, and it is for job {job}: start it when {job} is the job that lacks workers")
+    return work
