@@ -30,7 +30,7 @@ int child_start(struct child *c, struct err *e)
         .err = log < 0 ? PROCESS_INHERIT : log,
         .group = true, /* Ctrl-C reaches this process only, which ends the job in order */
         /* A child must not outlive the command that started it, however the command ends. */
-        .death_signal = SIGTERM};
+        .death_signal = c->program ? SIGUSR1 : SIGTERM}; /* local_setup.c: program_shell */
     for (int i = 0; i < c->args; i++)
         argv[i] = c->arg[i];
     for (size_t i = 0; i < c->more_count; i++)

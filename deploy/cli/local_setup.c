@@ -281,6 +281,14 @@ int local_worker_check(const struct job *job, const char *path, const char *work
     return 0;
 }
 
+/* The shell around a command ($1). SIGTERM reaches the whole group, and this shell and the one of
+ * the command outlive the programs that the command has started, which leave in order. SIGUSR1 is
+ * the death signal of this shell alone: it hands SIGTERM to the group. */
+static const char program_shell[] =
+    "trap : TERM; trap 'kill -TERM 0' USR1\n"
+    "/bin/sh -c \"trap 'exit 143' TERM\n$1\" <&0 & command=$!\n"
+    "while :; do wait $command; status=$?; kill -0 $command 2>/dev/null || exit $status; done";
+
 /* A program's worker: the command under a shell, with what it needs to join in its environment. */
 static void program_prepare(struct local *l, int i)
 {
@@ -304,6 +312,7 @@ static void program_prepare(struct local *l, int i)
     (void)snprintf(text, sizeof text, "SHOAL_WORKERS=%d", l->workers);
     local_child_arg(c, text, NULL);
     local_child_arg(c, "/bin/sh", "-c");
+    local_child_arg(c, program_shell, "sh");
     local_child_arg(c, l->worker, NULL);
 }
 

@@ -35,8 +35,7 @@ static uint32_t running(struct coord *c, bool external, struct coord_job **newes
 {
     uint32_t count = 0;
     *newest = NULL;
-    EACH_JOB(c, external, j)
-    {
+    EACH_JOB (c, external, j) {
         if (!coord_phase_running(j))
             continue;
         count++;
@@ -126,8 +125,7 @@ static uint64_t workers_of(struct coord *c, bool external, uint32_t free)
 {
     struct coord_worker *next;
     uint64_t all = free;
-    EACH_JOB(c, external, j)
-    {
+    EACH_JOB (c, external, j) {
         bool never = is_endless(j) && !awaits(j);
         for (uint32_t i = 0; i < j->workers.count && !never; i++)
             all += j->workers.worker[i].stays || awaits(j);
@@ -150,10 +148,10 @@ static struct coord_job *patient_of(struct coord *c, bool external, uint32_t fre
 {
     struct coord_job *patient = NULL;
     uint64_t all = workers_of(c, external, free), now = env_now_ns(c->fleet.env);
-    EACH_JOB(c, external, j)
-    if (awaits(j) && has_enough(j, all, now) && now - j->phase_ns >= COORD_PATIENCE_NS &&
-        (patient == NULL || j->at.number < patient->at.number))
-        patient = j;
+    EACH_JOB (c, external, j)
+        if (awaits(j) && has_enough(j, all, now) && now - j->phase_ns >= COORD_PATIENCE_NS &&
+            (patient == NULL || j->at.number < patient->at.number))
+            patient = j;
     return patient;
 }
 
@@ -165,10 +163,9 @@ static struct coord_job *oldest_to_serve(struct coord *c, bool external, uint32_
     struct coord_job *oldest = NULL;
     struct coord_worker *next;
     uint32_t spare = 0;
-    EACH_JOB(c, external, j)
-    spare += spare_count(j, &next);
-    EACH_JOB(c, external, j)
-    {
+    EACH_JOB (c, external, j)
+        spare += spare_count(j, &next);
+    EACH_JOB (c, external, j) {
         bool after = patient != NULL && awaits(j) && j->at.number > patient->at.number;
         if (lacking(j) > 0 && lacking(j) <= free + spare && !after &&
             (oldest == NULL || j->at.number < oldest->at.number))
@@ -197,8 +194,7 @@ static bool has_less(const struct coord_job *a, const struct coord_job *b)
 static struct coord_job *least_served(struct coord *c, bool external)
 {
     struct coord_job *least = NULL;
-    EACH_JOB(c, external, j)
-    {
+    EACH_JOB (c, external, j) {
         bool takes = coord_phase_running(j) && j->at.phase != PHASE_FINISH && !awaits(j);
         if (takes && has_place(j) && (least == NULL || has_less(j, least)))
             least = j;
@@ -247,8 +243,7 @@ static struct coord_worker *spare_next(struct coord *c, bool external, const str
 {
     struct coord_worker *found = NULL, *next;
     uint32_t most = 0;
-    EACH_JOB(c, external, j)
-    {
+    EACH_JOB (c, external, j) {
         uint32_t spare = spare_count(j, &next);
         if (next == NULL || spare <= most)
             continue;
@@ -267,8 +262,8 @@ static void kind_step(struct coord *c, bool external)
     if (running(c, external, &newest) <= 1)
         return;
     const struct coord_job *to = oldest_to_serve(c, external, free, patient_of(c, external, free));
-    EACH_JOB(c, external, j)
-    coming += leaving(j);
+    EACH_JOB (c, external, j)
+        coming += leaving(j);
     if (to == NULL || lacking(to) <= free + coming)
         return;
     struct coord_worker *w = spare_next(c, external, &from);
