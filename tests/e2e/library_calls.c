@@ -1,7 +1,8 @@
 /* library_calls.c: calls of libshoal, one after the other, and the code of each.
  *
- *     library_calls COORDINATOR KEYS|- TABLE [WAIT_MS]     prints "open 0", "fetch 0", ..; an error's
- *                                                          sentence behind its code */
+ *     library_calls COORDINATOR KEYS|- TABLE [WAIT_MS]
+ *
+ * It prints "open 0", "fetch 0" and so on, an error's sentence behind its code. */
 #include <shoal.h>
 #include <stdio.h>
 #include <stdlib.h>
