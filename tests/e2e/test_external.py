@@ -208,7 +208,7 @@ def workers_of_both_kinds_share_a_fleet(space):
         first = subprocess.Popen([SHOAL, "submit", job, "--coordinator", fleet.endpoint], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         within(20, "what the job waits for", lambda: "start the program that has the network" in fleet.told().stdout)
         assert stays.poll() is None, stays.log.read_text()
-        within(20, "the worker without a job", lambda: "programs with their networks" in fleet.doctor().stdout + fleet.told().stdout)
+        assert "workers: 0 of the job at hand, 1 without a job" in fleet.doctor().stdout, fleet.doctor().stdout
         second = subprocess.Popen([SHOAL, "submit", other, "--coordinator", fleet.endpoint], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         text = second.communicate(timeout=PATIENCE * 60)[0]
         assert second.returncode == 0, text
