@@ -342,6 +342,8 @@ START_TEST(workers_get_jobs_of_their_kind)
     struct coord_job *own = submit_kind("own", "external", "ssp", 8, 1);
     ck_assert_ptr_null(join_with(0, "cpu", true));
     ck_assert_ptr_nonnull(strstr(coord_crew_why(c, false), "programs with their networks"));
+    ck_assert_uint_eq(coord_sight_free(&c->fleet, false, 0), 1);
+    ck_assert_uint_eq(coord_sight_free(&c->fleet, true, 0), 0);
     ck_assert_ptr_eq(join_with(1, "external", true), own);
     struct coord_job *probe = submit("probe", "ssp", 8, 1);
     ck_assert_ptr_eq(join_with(0, "cpu", true), probe);
