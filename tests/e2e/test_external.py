@@ -1,81 +1,242 @@
 #!/usr/bin/env python3
-"""test_external: model.kind: external: jobs whose network is a program's, in C over the installed libshoal: `shoal local --worker`, deaths, verbs that cannot."""
-from library import *
+"""test_external: jobs with model.kind: external: programs of `shoal local --worker` that fail, hang, end too early or are broken off; commands that would need the
+program's network; a fleet that has workers and jobs of both kinds."""
+from fleet import *
+from test_python import PROBE, PYTHON, python_there
+
+LASTING = 0.02  # seconds a batch
+# the rows of a run, as `shoal export` wrote them, against the values of its input
+COUNTS = """
+import collections, numpy, shoal, sys
+wanted, got = collections.Counter(), {}
+for batch in shoal.Reader(sys.argv[1]):
+    for key, count in zip(batch.tables[0].keys.tolist(), numpy.bincount(batch.index).tolist()):
+        wanted[key] += count
+for line in list(open(sys.argv[2]))[1:]:
+    key, field, count = line.split("\\t")
+    got[int(key, 0)] = float(count)
+assert wanted and got == wanted, [(key, got.get(key), wanted[key]) for key in wanted if got.get(key) != wanted[key]][:5]
+"""
 
 
-def job_of(space, epochs=2, **over):
-    return counting_job(space, "job.yaml", synth(space / "train.tsv", 8000, 5), epochs,
-                        **{"model.kind": "external", "model.hidden": None, "tables[0].init.kind": "zero", "tables[0].optimizer.lr": 1.0, **over})
+def external(space, rows=4000, **over):
+    """Writes a small job whose rows count examples."""
+    return job_file(space / "job.yaml", synth(space / "train.tsv", rows, 6), **{
+        "model.kind": "external", "model.hidden": None, "tables[0].dim": 1, "tables[0].init.kind": "zero", "tables[0].optimizer.kind": "sgd",
+        "tables[0].optimizer.lr": 1.0, "train.batch": 128, "train.lanes": 2, **over})
 
 
-def counted(space, epochs=2):
-    """The digest of the table that the built-in probe makes of the same job."""
-    job = job_of(space, epochs, **{"model.kind": "probe"})
-    report = run_job(job, space / "probe")
-    return digests(report)["emb"]
+def local(space, job, command, *words, run="run"):
+    return subprocess.run([SHOAL, "local", job, "--run-dir", space / run, "--worker", command, *words], capture_output=True, text=True,
+                          timeout=PATIENCE * 120, check=False)
 
 
-def a_program_counts_what_the_probe_counts(space):
-    program, wanted = compiled(space, "counting_worker"), counted(space)
-    job = job_of(space, **{"data.valid": [str(synth(space / "valid.tsv", 1000, 6))]})
-    report = run_job(job, space / "run", servers=2, workers=2, extra=("--worker", program))
-    assert digests(report)["emb"] == wanted
-    assert report["valid"]["examples"] == 1000, report["valid"]
-    assert {b["backend"] for b in report["backends"]} == {"external"}, report["backends"]
-    said = pathlib.Path(f"{space / 'run'}.out").read_text()
-    again = re.search(r"\S+ local \S+ .*--worker \S+.* --servers 2 --workers 2", said)
-    assert again and "()" not in said, said
+def begun(space, job, command, workers=1):
+    return Run(job, space / "run", 1, workers, ["--worker", command])
 
 
-def deaths_change_no_count(space):
-    epochs = longer(6)
-    program, wanted = compiled(space, "counting_worker"), counted(space, epochs)
-    run = Run(job_of(space, epochs), space / "run", servers=2, workers=2, extra=("--worker", f"exec env SHOAL_TEST_FAIL=3 {program} worker-$SHOAL_WORKER"))
-    started(run)
-    for name in ("worker-0", "server-0", "worker-1", "server-1"):
-        strike(run, name)
-    assert run.wait() == 0, run.output()[-3000:]
-    assert digests(run.report())["emb"] == wanted
+def refused(got, status, *parts):
+    assert got.returncode == status, got
+    for part in parts:
+        assert part in got.stderr, (part, got.stderr)
 
 
-def verbs_that_need_the_network_are_refused(space):
-    program = compiled(space, "counting_worker")
-    job = job_of(space, 1)
-    run_job(job, space / "run", extra=("--worker", program))
-    for words in (["predict", "--from", space / "run", "--in", space / "train.tsv"], ["eval", "--from", space / "run", "--in", space / "train.tsv"]):
-        got = shoal(*words)
-        assert got.returncode == 78 and "its network is a program's, which this command does not have" in got.stderr, got
-    got = subprocess.run([BIN / "shoal-worker", "predict", "--config", job, "--in", space / "train.tsv", "--out", space / "out"], capture_output=True, text=True,
+def probe(space, pause=0.0, before=""):
+    """A command that counts; before: what it does first."""
+    python_there()
+    (space / "probe.py").write_text(before + PROBE.replace("sys.argv[1]", "None").replace("float(sys.argv[2])", str(pause)), encoding="utf-8")
+    return f"{PYTHON} '{space / 'probe.py'}'"
+
+
+def told(run, number=0):
+    """The number of the process, which a program printed first."""
+    log = run.dir / f"log/worker-{number}.log"
+    return int(until(run, "the program", lambda: log.exists() and log.read_text(errors="replace").split())[0])
+
+
+TELLS = "import os\nprint(os.getpid(), flush=True)\n"
+
+
+def counted(run, job):
+    """Each row of an ended run is the number of its value's examples."""
+    got = shoal("export", run, "--format", "tsv", "--out", f"{run}-rows")
+    assert got.returncode == 0, got
+    subprocess.run([PYTHON, "-c", COUNTS, job, f"{run}-rows/emb.tsv"], check=True, capture_output=True, text=True)
+
+
+def the_program_is_told_where_to_work(space):
+    """The environment, in a folder whose name has a blank."""
+    (space / "a b").mkdir()
+    command = 'echo "$SHOAL_WORKER of $SHOAL_WORKERS, $SHOAL_SPACE, $SHOAL_COORDINATOR, $SHOAL_JOB"; test -r "$SHOAL_JOB" && exit 64'
+    refused(local(space, external(space), command, "--workers", "2", run="a b/run"), 69, "cannot run (exit status 64): ")
+    for n in range(2):
+        line = (space / f"a b/run/log/worker-{n}.log").read_text().splitlines()[0]
+        assert re.fullmatch(rf"{n} of 2, e2e, ipc://\S+/coordinator, {re.escape(str(space.path))}/a b/run/job.yaml", line), line
+
+
+def a_job_without_a_program_is_refused(space):
+    job = external(space)
+    for words in ((), ("--worker", " ")):
+        got = subprocess.run([SHOAL, "local", job, "--run-dir", space / "run", *words], capture_output=True, text=True, timeout=60, check=False)
+        refused(got, 64, "its network is a program's, which --worker names")
+    got = subprocess.run([SHOAL, "local", job, "--run-dir", space / "run", "--worker", "true", "--set", "model.kind=lr"], capture_output=True, text=True, timeout=60,
                          check=False)
-    assert got.returncode == 78 and "shoal-worker has none to score with" in got.stderr, got
-    for verb in ("digest", "tables"):
-        got = shoal(verb, "--run-dir", space / "run")
-        assert got.returncode == 0 and "emb" in got.stdout, got
+    refused(got, 64, "take --worker away")
+    got = subprocess.run([SHOAL, "sweep", job, "--dir", space / "sweep", "--set", "train.batch=64,128"], capture_output=True, text=True, timeout=60, check=False)
+    refused(got, 64, "its network is a program's, which --worker names")
+    assert not (space / "sweep").exists()
 
 
-def a_worker_that_cannot_is_told_so(space):
-    job, builtin = job_of(space, 1), counting_job(space, "builtin.yaml", space / "train.tsv", 1)
-    for name, path, extra, status, text in (
-            ("without", job, (), 64, "its network is a program's, which --worker names"),
-            ("builtin", builtin, ("--worker", "true"), 64, "external"),
-            ("own", job, ("--worker", f"{BIN / 'shoal-worker'} train --config {job}"), 78, "shoal-worker has none for it"),
-            ("nothing", job, ("--worker", "exit 0"), 69, "no worker is left"),
-            ("broken", job, ("--worker", "echo boom >&2; exit 3"), 69, "(exit status 3): boom"),
-            ("absent", job, ("--worker", "/no/such/program"), 69, "/no/such/program")):
-        run = Run(path, space / name, extra=extra)
-        got = run.wait(120)
-        assert got == status and text in run.output(), (name, got, run.output()[-1500:])
+def a_program_that_fails_each_time_ends_the_run(space):
+    """Its start takes longer than that of a daemon before it fails."""
+    got = local(space, external(space), "sleep 2.2; echo the reason of it; exit 3")
+    refused(got, 69, "worker-0 cannot run (exit status 3): the reason of it; see")
+    assert got.stdout.count("starting it again") == 4, got.stdout
 
 
-def a_program_that_ignores_the_end_is_ended(space):
-    run = Run(job_of(space, longer(1000)), space / "run", extra=("--worker", "exec sh -c 'trap \"\" TERM INT; while :; do sleep 0.1; done' worker-$SHOAL_WORKER"))
-    until(run, "the job to wait for a worker", lambda: "waits for a worker" in run.output() and run.children("worker-0"))
-    worker = pathlib.Path(f"/proc/{run.children('worker-0')[0]}")
+def a_program_that_is_not_there_ends_the_run(space):
+    refused(local(space, external(space), "no-such-program --at-all"), 69, "exit status 127", "no-such-program: not found")
+
+
+def a_program_that_takes_no_batch_ends_the_run(space):
+    got = local(space, external(space), "true")
+    refused(got, 69, "every program of --worker has ended and the job is not over")
+    assert "waits for a worker: none is there (model.kind: external" in got.stdout, got.stdout
+
+
+def the_others_go_on_without_one_that_does_nothing(space):
+    """One of two ends at once, with any status: the job does not wait for it."""
+    command, job = probe(space), external(space)
+    for status in (0, 9):
+        got = local(space, job, f"test $SHOAL_WORKER = 0 && exit {status}; {command}", "--workers", "2", run=f"run{status}")
+        assert got.returncode == 0, got
+        counted(space / f"run{status}", job)
+
+
+def a_killed_program_repeats_nothing(space):
+    job = external(space, longer(30000))
+    run = begun(space, job, probe(space, LASTING, TELLS), 2)
+    told(run, 1)
+    started(run)
+    os.kill(told(run), signal.SIGKILL)
+    assert run.wait() == 0, run.output()
+    if "worker-0 ended (signal 9), starting it again" not in run.output():
+        too_soon(0, run.output())
+    counted(run.dir, job)
+
+
+def a_run_that_was_broken_off_goes_on(space):
+    """Ctrl-C, and the same line again. The program leaves in order, though it is one of several of its command. The line that repeats the run has all of it."""
+    leaves = "import atexit, time\natexit.register(lambda: (time.sleep(0.5), print('left in order', flush=True)))\n"
+    command = f"cd '{space}' && {probe(space, LASTING, leaves)}; true"
+    job = external(space, longer(30000))
+    run = begun(space, job, command)
+    started(run)
+    assert break_off(run, signal.SIGINT) == 69, run.output()
+    assert "left in order" in run.logs("worker-0"), run.logs("worker-0")
+    got = local(space, job, command)
+    assert got.returncode == 0, got
+    counted(run.dir, job)
+    again = re.search(r"(\S+ local .*) --set train.consistency=bsp", got.stdout).group(1)
+    done = subprocess.run(["/bin/sh", "-c", f"{again} --run-dir '{space}/again' --set train.consistency=bsp"], capture_output=True, text=True,
+                          timeout=PATIENCE * 120, check=False)
+    assert done.returncode == 0, done
+    counted(space / "again", job)
+
+
+def a_program_does_not_outlive_its_run(space):
+    """kill -9 of `shoal local`: each program of the command ends."""
+    run = begun(space, external(space, 100000), f"cd '{space}' && {probe(space, LASTING, TELLS)}; true")
+    pid = told(run)
+    started(run)
+    run.process.kill()
+    run.wait()
+    within(20, "the program to end", lambda: not os.path.exists(f"/proc/{pid}"))
+
+
+def a_program_that_ignores_the_end_is_killed(space):
+    deaf = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    run = begun(space, external(space, 200000), probe(space, LASTING, deaf + TELLS))
+    pid = told(run)
+    started(run)
+    run.process.terminate()
+    assert run.wait() == 69, run.output()
+    within(5, "the program to end", lambda: not os.path.exists(f"/proc/{pid}"))
+
+
+def a_program_that_hangs_is_missed(space):
+    """One of two never joins: the job does not begin, and says so; Ctrl-C ends both."""
+    run = begun(space, external(space), f"test $SHOAL_WORKER = 0 && sleep 1000; {probe(space)}", 2)
+    until(run, "what it waits for", lambda: "waits for workers: 1 of the 2 that the job asked for are there" in run.output())
     run.process.send_signal(signal.SIGINT)
-    assert run.wait(60) != 0
-    assert not worker.exists()
+    assert run.wait(PATIENCE * 40) == 69, run.output()
+
+
+def what_needs_the_network_is_refused(space):
+    """predict, eval and the network as ONNX; all that reads rows goes on."""
+    command = probe(space)
+    job = external(space, **{"checkpoint.at_end": True, "checkpoint.dir": str(space / "ck"), "model.tensors[0].name": "w", "model.tensors[0].shape": [3, 2]})
+    assert local(space, job, command).returncode == 0
+    cut = next((space / "ck").glob("0*"))
+    for where in (space / "run", cut):
+        for words in (("predict", "--in", space / "train.tsv", "--out", space / "scores"), ("eval", "--in", space / "train.tsv")):
+            refused(shoal(*words, "--from", where), 78, "model.kind: external: its network is a program's")
+        refused(shoal("export", where, "--onnx", "--out", space / "x"), 78, "writes it as ONNX by itself")
+        for form in ("npy", "safetensors", "tsv", "csv"):
+            folder = space / f"{where.name}-{form}"
+            got = shoal("export", where, "--format", form, "--out", folder)
+            assert got.returncode == 0 and "1 tensor of dense" in got.stdout, got
+    for words in (("digest", "--run-dir", space / "run"), ("tables", "--run-dir", space / "run"), ("checkpoint", "verify", cut), ("status", "--run-dir", space / "run")):
+        assert shoal(*words).returncode == 0, words
+    # the advice of eval: the job alone measures
+    got = local(space, job, command, "--start-from", cut, "--set", "train.skip=true", "--set", f"data.test={space / 'train.tsv'}", "--set", "checkpoint.at_end=false",
+                run="measured")
+    assert got.returncode == 0 and "test        AUC 0.5000" in got.stdout, got
+    # a sweep
+    got = shoal("sweep", job, "--dir", space / "sweep", "--set", "train.batch=64,128", "--set", "checkpoint.at_end=false", "--worker", command)
+    assert got.returncode == 0 and "--worker" in got.stdout, got
+
+
+def workers_of_both_kinds_share_a_fleet(space):
+    """A shoal-worker that stays is not ended by a job that is for programs, and each job gets workers of its kind."""
+    python_there()
+    job = external(space, 8000, durability=None)
+    other = counting_job(space, "other.yaml", space / "train.tsv", 1, job="other")
+    with Fleet(space, "both") as fleet:
+        fleet.up("--set", "lease=2s", "--set", "jobs=2").fits()
+        stays = fleet.start("w0", "run", "--set", f"coordinator={fleet.endpoint}", program="shoal-worker")
+        first = subprocess.Popen([SHOAL, "submit", job, "--coordinator", fleet.endpoint], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        within(20, "what the job waits for", lambda: "start the program that has the network" in fleet.told().stdout)
+        assert stays.poll() is None, stays.log.read_text()
+        assert "workers: 0 of the job at hand, 1 without a job" in fleet.doctor().stdout, fleet.doctor().stdout
+        second = subprocess.Popen([SHOAL, "submit", other, "--coordinator", fleet.endpoint], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        text = second.communicate(timeout=PATIENCE * 60)[0]
+        assert second.returncode == 0, text
+        assert stays.poll() is None, stays.log.read_text()
+        fleet.start("p0", "-c", PROBE, fleet.endpoint, 0, program=PYTHON)
+        text = first.communicate(timeout=PATIENCE * 60)[0]
+        assert first.returncode == 0, text
+        assert stays.poll() is None, stays.log.read_text()
+
+
+def a_worker_of_a_unit_leaves_in_words(space):
+    """shoal-worker without --stay meets an external job alone: its status is one that a unit does not start again."""
+    job = external(space, **{"durability": None})
+    with Fleet(space, "unit") as fleet:
+        fleet.up("--set", "lease=2s").fits()
+        submission = subprocess.Popen([SHOAL, "submit", job, "--coordinator", fleet.endpoint], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        worker = fleet.start("w0", "train", "--coordinator", fleet.endpoint, program="shoal-worker")
+        assert worker.wait(PATIENCE * 30) == 78, worker.log.read_text()
+        assert "shoal-worker has none for it" in worker.log.read_text()
+        under_way(submission)
+        within(20, "the reason", lambda: "the last one left" in fleet.told().stdout)
+        submission.kill()
+        submission.communicate()
 
 
 if __name__ == "__main__":
-    main([a_program_counts_what_the_probe_counts, deaths_change_no_count, verbs_that_need_the_network_are_refused, a_worker_that_cannot_is_told_so,
-          a_program_that_ignores_the_end_is_ended])
+    main([the_program_is_told_where_to_work, a_job_without_a_program_is_refused, a_program_that_fails_each_time_ends_the_run,
+          a_program_that_is_not_there_ends_the_run, a_program_that_takes_no_batch_ends_the_run, the_others_go_on_without_one_that_does_nothing,
+          a_killed_program_repeats_nothing, a_run_that_was_broken_off_goes_on, a_program_does_not_outlive_its_run, a_program_that_ignores_the_end_is_killed,
+          a_program_that_hangs_is_missed, what_needs_the_network_is_refused, workers_of_both_kinds_share_a_fleet,
+          a_worker_of_a_unit_leaves_in_words])

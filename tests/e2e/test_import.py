@@ -163,7 +163,7 @@ def files_of_other_systems_come_in(space):
         page("paddle")
         assert "2 rows: 2 new" in put(fleet, "emb", space / "emb.tsv", "--field", "item")
         assert row(fleet, "item", "3")["weights"] == [0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5, 8.5] and row(fleet, "item", "77")["weights"] == [0.25] + [0] * 8
-        if subprocess.run([sys.executable, "-c", "import numpy"], capture_output=True, check=False).returncode != 0:
+        if subprocess.run(["python3", "-c", "import numpy"], cwd=space.path, capture_output=True, check=False).returncode != 0:
             raise Skip("numpy is not there")
         (space / "key").write_bytes(struct.pack("<20q", *range(20)))
         (space / "emb_vector").write_bytes(floats(rows))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_lib: libshoal as installed: header alone in C and C++, a fleet that is restarted under a program, keys and roles."""
+"""test_lib: libshoal as installed: header and library are enough, a fleet that is restarted under a program, keys and roles, a worker in C and its deaths."""
 from library import *
 from test_keys import Keyed
 
@@ -64,5 +64,41 @@ def a_key_file_decides(space):
         assert got["open"] != ok, said
 
 
+def job_of(space, epochs=2, **over):
+    return counting_job(space, "job.yaml", synth(space / "train.tsv", 8000, 5), epochs,
+                        **{"model.kind": "external", "model.hidden": None, "tables[0].init.kind": "zero", "tables[0].optimizer.lr": 1.0, **over})
+
+
+def counted(space, epochs=2):
+    """The digest of the table that the built-in probe makes of the same job."""
+    job = job_of(space, epochs, **{"model.kind": "probe"})
+    report = run_job(job, space / "probe")
+    return digests(report)["emb"]
+
+
+def a_program_counts_what_the_probe_counts(space):
+    program, wanted = compiled(space, "counting_worker"), counted(space)
+    job = job_of(space, **{"data.valid": [str(synth(space / "valid.tsv", 1000, 6))]})
+    report = run_job(job, space / "run", servers=2, workers=2, extra=("--worker", program))
+    assert digests(report)["emb"] == wanted
+    assert report["valid"]["examples"] == 1000, report["valid"]
+    assert {b["backend"] for b in report["backends"]} == {"external"}, report["backends"]
+    said = pathlib.Path(f"{space / 'run'}.out").read_text()
+    again = re.search(r"\S+ local \S+ .*--worker \S+.* --servers 2 --workers 2", said)
+    assert again and "()" not in said, said
+
+
+def deaths_change_no_count(space):
+    epochs = longer(6)
+    program, wanted = compiled(space, "counting_worker"), counted(space, epochs)
+    run = Run(job_of(space, epochs), space / "run", servers=2, workers=2, extra=("--worker", f"exec env SHOAL_TEST_FAIL=3 {program} worker-$SHOAL_WORKER"))
+    started(run)
+    for name in ("worker-0", "server-0", "worker-1", "server-1"):
+        strike(run, name)
+    assert run.wait() == 0, run.output()[-3000:]
+    assert digests(run.report())["emb"] == wanted
+
+
 if __name__ == "__main__":
-    main([the_header_and_the_library_are_enough, rows_outlive_a_fleet, a_key_file_decides])
+    main([the_header_and_the_library_are_enough, rows_outlive_a_fleet, a_key_file_decides, a_program_counts_what_the_probe_counts,
+          deaths_change_no_count])

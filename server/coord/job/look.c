@@ -53,12 +53,13 @@ static int dir_look(struct coord_look *l, struct err *e)
 {
     const struct coord_folder_ops *ops = l->options.folder;
     const char *root = text_or(l->options.checkpoint_root, "");
-    char dir[LIMIT_PATH];
+    char dir[LIMIT_PATH], owner[COORD_CHECKPOINT_OWNER];
     text_copy(dir, sizeof dir, l->spec.checkpoint.dir);
+    coord_checkpoint_owner(l->spec.name, l->spec.space, owner);
     int rc = coord_checkpoint_dir(ops, root, dir, e);
     if (rc == 0 && !l->spec.train.skip) /* otherwise the job makes no checkpoint */
-        rc = ops->claim(dir, l->spec.name,
-                        l->spec.checkpoint.keep + l->spec.checkpoint.keep_named != 0, &l->claim, e);
+        rc = ops->claim(dir, owner, l->spec.checkpoint.keep + l->spec.checkpoint.keep_named != 0,
+                        &l->claim, e);
     if (rc == 0 && !l->spec.train.skip)
         rc = probe(l, dir, e);
     if (rc != 0)

@@ -24,9 +24,10 @@ struct keeping {
     const char *root;     /* borrowed */
     bool open;            /* dir is only opened, nothing is pruned */
     char dir[LIMIT_PATH]; /* absolute, once it is open */
-    char job[LIMIT_NAME];
-    uint32_t keep, keep_named;     /* 0: all */
-    char published[2][LIMIT_PATH]; /* the publish command works on these, or takes them next */
+    char job[LIMIT_NAME], space[LIMIT_NAME];
+    char owner[COORD_CHECKPOINT_OWNER]; /* of the claim */
+    uint32_t keep, keep_named;          /* 0: all */
+    char published[2][LIMIT_PATH];      /* the publish command works on these, or takes them next */
     struct coord_folder_claim claim;
     bool more; /* removed checkpoints have left files */
     /* the checkpoint that is looked for, number 0: none; there: it has its name */
@@ -52,6 +53,22 @@ struct kept_list {
     size_t count, capacity;
 };
 
+void coord_checkpoint_owner(const char *job, const char *space, char out[COORD_CHECKPOINT_OWNER])
+{
+    bool own = strcmp(space, job) == 0;
+    (void)snprintf(out, COORD_CHECKPOINT_OWNER, "%s%s%s", job, text_if(!own, "/"),
+                   text_if(!own, space));
+}
+
+/* True for a checkpoint of this job's tables: those of a job with the same name in another space
+ * are not its own. Manifests of earlier releases name no space. */
+static bool is_own(const struct keeping *p, const struct json *m)
+{
+    const struct json *table = json_array_at(json_get(m, "tables"), 0);
+    return strcmp(json_get_string(m, "job", ""), p->job) == 0 &&
+           strcmp(json_get_string(table, "space", p->space), p->space) == 0;
+}
+
 /* Fills in the ordering fields of a checkpoint of this job, else none. Several jobs may share the
  * folder, and a manifest that cannot be read could belong to any of them. */
 static void order_read(const struct keeping *p, const char *name, struct kept *k)
@@ -64,8 +81,7 @@ static void order_read(const struct keeping *p, const char *name, struct kept *k
     (void)snprintf(path, sizeof path, "%.900s/%s", p->dir, name);
     if (p->ops->get(path, MANIFEST_FILE, MANIFEST_BYTES_MAX, &text, &bytes, NULL) != 0)
         return;
-    if (manifest_parse(text, bytes, &m, NULL) == 0 &&
-        strcmp(json_get_string(m, "job", ""), p->job) == 0) {
+    if (manifest_parse(text, bytes, &m, NULL) == 0 && is_own(p, m)) {
         k->order = json_new_object();
         k->lacking = json_count(json_get(m, "missing")) > 0;
         for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
@@ -121,7 +137,7 @@ static int claim_take(struct keeping *p, struct err *e)
 {
     if (p->claim.path[0] != 0)
         return 0;
-    return p->ops->claim(p->dir, p->job, p->keep + p->keep_named != 0, &p->claim, e);
+    return p->ops->claim(p->dir, p->owner, p->keep + p->keep_named != 0, &p->claim, e);
 }
 
 static void prune_one(struct keeping *p, const char *name)
@@ -287,6 +303,8 @@ void coord_checkpoint_keeper(struct coord_job *j, bool open)
     text_copy(p->dir, sizeof p->dir, dir);
     memcpy(p->errand.folder, p->dir, sizeof p->errand.folder);
     text_copy(p->job, sizeof p->job, spec->name);
+    text_copy(p->space, sizeof p->space, spec->space);
+    coord_checkpoint_owner(spec->name, spec->space, p->owner);
     p->keep = spec->checkpoint.keep;
     p->keep_named = spec->checkpoint.keep_named;
     text_copy(p->published[0], LIMIT_PATH, k->hook.path);

@@ -17,6 +17,9 @@ struct coord_checkpoint_names {
     bool collect;
 };
 
+/* The job as the claim on its checkpoints names it: with its space, if that has another name. */
+#define COORD_CHECKPOINT_OWNER (2 * LIMIT_NAME + 2)
+void coord_checkpoint_owner(const char *job, const char *space, char out[COORD_CHECKPOINT_OWNER]);
 /* Checks that a checkpoint can be made now. *tables: only one of the tables alone. BUSY: it can in
  * a moment; UNAVAILABLE, NOT_FOUND. */
 int coord_checkpoint_ready(struct coord_job *j, bool *tables, struct err *e);

@@ -88,33 +88,36 @@ static int published_check(const struct coord_removing *m, struct err *e)
     return 0;
 }
 
-/* Reads the job's name. An empty name: the manifest is damaged, so that no job can begin with the
- * checkpoint. */
-static int job_of(const void *manifest, size_t bytes, char job[LIMIT_NAME], struct err *e)
+/* Reads the name of its owner. An empty name: the manifest is damaged, so that no job can begin
+ * with the checkpoint. */
+static int owner_of(const void *manifest, size_t bytes, char owner[COORD_CHECKPOINT_OWNER],
+                    struct err *e)
 {
     struct json *m = NULL;
     int rc = manifest_parse(manifest, bytes, &m, e);
-    job[0] = 0;
+    const char *job = json_get_string(m, "job", "");
+    owner[0] = 0;
     if (rc == 0)
-        text_copy(job, LIMIT_NAME, json_get_string(m, "job", ""));
+        coord_checkpoint_owner(
+            job, json_get_string(json_array_at(json_get(m, "tables"), 0), "space", job), owner);
     json_free(m);
     if (rc == SHOAL_E_CHECKSUM || rc == SHOAL_E_CORRUPT)
         return 0;
     return rc;
 }
 
-static int claim_take(const struct coord_removing *m, const char *job,
+static int claim_take(const struct coord_removing *m, const char *owner,
                       struct coord_folder_claim *claim, struct err *e)
 {
-    if (job[0] == 0 || (strcmp(job, m->claimed) == 0 && !m->of_tables))
+    if (owner[0] == 0 || (strcmp(owner, m->claimed) == 0 && !m->of_tables))
         return 0;
-    int rc = m->ops->claim(m->dir, job, true, claim, e);
+    int rc = m->ops->claim(m->dir, owner, true, claim, e);
     if (rc == SHOAL_E_CANTCREATE)
         return err_set(e, SHOAL_E_DENIED,
                        "checkpoint %s stays: it is of job %s, which another coordinator trains "
                        "with checkpoints in %.200s: have that coordinator remove it "
                        "(--coordinator EP), or wait for its job's end",
-                       m->name, job, m->dir);
+                       m->name, owner, m->dir);
     return rc;
 }
 
@@ -138,7 +141,7 @@ static int remove_run(struct coord_errand *r, struct err *e)
 {
     struct coord_removing *m = removing_of(r);
     struct coord_folder_claim claim = {.path = ""};
-    char job[LIMIT_NAME];
+    char owner[COORD_CHECKPOINT_OWNER];
     void *manifest = NULL;
     size_t bytes = 0;
     int rc = find(m, e);
@@ -149,9 +152,9 @@ static int remove_run(struct coord_errand *r, struct err *e)
     if (rc == 0)
         rc = from_check(m, manifest, bytes, e);
     if (rc == 0)
-        rc = job_of(manifest, bytes, job, e);
+        rc = owner_of(manifest, bytes, owner, e);
     if (rc == 0)
-        rc = claim_take(m, job, &claim, e);
+        rc = claim_take(m, owner, &claim, e);
     if (rc == 0)
         rc = folder_remove(m, e);
     m->ops->disclaim(&claim);
@@ -243,7 +246,7 @@ static int begin(struct coord_job *j, const struct coord_ask *a, void *context,
     memcpy(m->published[1], k->hook.next, LIMIT_PATH);
     text_copy(m->job, sizeof m->job, j->spec.name);
     if (coord_phase_running(j) && k->claim.path[0] != 0)
-        memcpy(m->claimed, m->job, sizeof m->claimed);
+        coord_checkpoint_owner(j->spec.name, j->spec.space, m->claimed);
     from_note(j, m);
     m->number = j->at.number;
     m->asker = a->from;

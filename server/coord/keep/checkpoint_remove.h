@@ -26,6 +26,7 @@
 
 #include "server/coord/core/core.h"
 #include "server/coord/fleet/errand.h"
+#include "server/coord/keep/checkpoint_keep.h"
 
 struct coord_removing {
     struct coord_errand errand;
@@ -39,10 +40,11 @@ struct coord_removing {
     char published[2][LIMIT_PATH]; /* the publish command works on these, or takes them next */
     char from[LIMIT_PATH];         /* the job goes back to it, or loads it now; "": neither */
     bool loads;
-    char job[LIMIT_NAME];     /* the job that runs, or ran last */
-    char claimed[LIMIT_NAME]; /* the job whose checkpoints the coordinator has claimed; "": none */
-    uint64_t number;          /* the job's number */
-    bool more;                /* the removal left files for the sweeper */
+    char job[LIMIT_NAME]; /* the job that runs, or ran last */
+    /* the owner of the checkpoints that the coordinator has claimed; "": none */
+    char claimed[COORD_CHECKPOINT_OWNER];
+    uint64_t number; /* the job's number */
+    bool more;       /* the removal left files for the sweeper */
     /* the order, and the peer that gave it */
     peer_t asker;
     struct env_who who;

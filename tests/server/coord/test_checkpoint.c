@@ -916,6 +916,25 @@ START_TEST(checkpoint_named_ones_that_lack_rows_are_counted_apart)
 }
 END_TEST
 
+/* A job of the same name in another space neither counts nor removes them. */
+START_TEST(checkpoint_of_another_space_stays)
+{
+    rig_start("epochs: 4, consistency: ssp", ", keep_named: 1", NULL);
+    run_batches(20);
+    (void)checkpoint_make("mine");
+    job_done();
+    rig_stop();
+    rig_start("epochs: 4, consistency: ssp", ", keep_named: 1}\nspace: other\n#", NULL);
+    run_batches(20);
+    (void)checkpoint_make("other-a");
+    (void)checkpoint_make("other-b");
+    job_done();
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND, NULL, NULL);
+    ck_assert(entries("mine") == 1 && entries("other-a") == 0 && entries("other-b") == 1);
+    rig_stop();
+}
+END_TEST
+
 /* When two clusters shared a job's name and a folder, each removed the other's checkpoints. */
 START_TEST(checkpoint_folder_of_another_run_is_refused)
 {
@@ -3016,6 +3035,7 @@ int main(void)
     tcase_add_test(t, checkpoint_of_the_end_is_made_once);
     tcase_add_test(t, checkpoint_of_a_job_that_is_done_may_fail);
     tcase_add_test(t, checkpoint_by_batches_keeps_the_newest);
+    tcase_add_test(t, checkpoint_of_another_space_stays);
     tcase_add_test(t, checkpoint_named_ones_are_kept_by_their_number);
     tcase_add_test(t, checkpoint_named_ones_that_lack_rows_are_counted_apart);
     tcase_add_loop_test(t, checkpoint_folder_of_another_run_is_refused, 0, 2);

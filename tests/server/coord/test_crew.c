@@ -40,16 +40,16 @@ static void teardown(void)
     sim_free(sim);
 }
 
-static struct coord_job *submit(const char *name, const char *mode, uint32_t lanes,
-                                uint32_t workers)
+static struct coord_job *submit_kind(const char *name, const char *kind, const char *mode,
+                                     uint32_t lanes, uint32_t workers)
 {
     char yaml[512];
     uint64_t run;
     (void)snprintf(yaml, sizeof yaml,
                    "job: %s\ndata: {format: libsvm, train: [a]}\n"
-                   "tables: [{name: emb, dim: 4}]\nmodel: {kind: probe}\n"
+                   "tables: [{name: emb, dim: 4}]\nmodel: {kind: %s}\n"
                    "train: {batch: 10, consistency: %s, lanes: %u}\n",
-                   name, mode, lanes);
+                   name, kind, mode, lanes);
     const struct coord_submit s = {
         .yaml = yaml, .bytes = strlen(yaml), .from = "", .workers = workers};
     struct coord_job *j;
@@ -59,12 +59,19 @@ static struct coord_job *submit(const char *name, const char *mode, uint32_t lan
     return j;
 }
 
+static struct coord_job *submit(const char *name, const char *mode, uint32_t lanes,
+                                uint32_t workers)
+{
+    return submit_kind(name, "probe", mode, lanes, workers);
+}
+
 /* Worker n joins over its own connection. Returns the job that it got; NULL: it is a visitor. */
-static struct coord_job *join_as(uint32_t n, bool stays)
+static struct coord_job *join_with(uint32_t n, const char *backend, bool stays)
 {
     struct wire w = {.type = WIRE_TYPE_WORKER_JOIN};
     struct coord_ask a = {.from = 100 + n, .request = &w};
     (void)snprintf(w.u.WORKER_JOIN.name, sizeof w.u.WORKER_JOIN.name, "w%u", n);
+    (void)snprintf(w.u.WORKER_JOIN.backend, sizeof w.u.WORKER_JOIN.backend, "%s", backend);
     w.u.WORKER_JOIN.pid = n + 1;
     w.u.WORKER_JOIN.lanes_max = PLACES;
     w.u.WORKER_JOIN.stays = stays;
@@ -76,6 +83,11 @@ static struct coord_job *join_as(uint32_t n, bool stays)
     ck_assert_msg(coord_handle_join(j, &a) == 0, "%s", a.e.text);
     pass[n] = a.reply.u.WORKER_JOIN_reply.pass;
     return j;
+}
+
+static struct coord_job *join_as(uint32_t n, bool stays)
+{
+    return join_with(n, "cpu", stays);
 }
 
 static struct coord_job *join(uint32_t n)
@@ -323,6 +335,47 @@ START_TEST(no_worker_is_given_back_in_vain)
 }
 END_TEST
 
+/* A worker with a network of its own gets external jobs alone, and any other one none of them. One
+ * that does not stay ends with a reason where only jobs of the other kind run. */
+START_TEST(workers_get_jobs_of_their_kind)
+{
+    struct coord_job *own = submit_kind("own", "external", "ssp", 8, 1);
+    ck_assert_ptr_null(join_with(0, "cpu", true));
+    ck_assert_ptr_nonnull(strstr(coord_crew_why(c, false), "programs with their networks"));
+    ck_assert_uint_eq(coord_sight_free(&c->fleet, false, 0), 1);
+    ck_assert_uint_eq(coord_sight_free(&c->fleet, true, 0), 0);
+    ck_assert_ptr_eq(join_with(1, "external", true), own);
+    struct coord_job *probe = submit("probe", "ssp", 8, 1);
+    ck_assert_ptr_eq(join_with(0, "cpu", true), probe);
+    ck_assert_ptr_eq(join_with(2, "external", false), own);
+    ck_assert_ptr_eq(join_with(3, "cpu", false), probe);
+    leave(own, 1);
+    leave(own, 2);
+    own->at.phase = PHASE_DONE;
+    ck_assert_ptr_null(join_with(1, "external", true));
+    ck_assert_ptr_nonnull(strstr(coord_crew_why(c, true), "no job with model.kind: external"));
+    ck_assert_ptr_eq(join_with(2, "external", false), probe);
+}
+END_TEST
+
+/* Free and spare workers of the other kind are no help to a job. */
+START_TEST(workers_of_the_other_kind_do_not_count)
+{
+    struct coord_job *own = submit_kind("own", "external", "ssp", 8, 1);
+    for (uint32_t i = 0; i < 3; i++)
+        ck_assert_ptr_eq(join_with(i, "external", true), own);
+    own->at.phase = PHASE_TRAIN;
+    struct coord_job *one = submit("one", "ssp", 8, 1), *two = submit("two", "ssp", 8, 2);
+    (void)two;
+    coord_crew_step(c);
+    for (uint32_t i = 0; i < 3; i++)
+        ck_assert(!own->workers.worker[i].released);
+    ck_assert_ptr_eq(join_with(3, "cpu", true), one);
+    ck_assert_uint_eq(coord_sight_free(&c->fleet, true, 0), 0);
+    own->at.phase = PHASE_WAITING;
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("crew");
@@ -342,6 +395,8 @@ int main(void)
     tcase_add_test(t, a_worker_whose_lanes_have_no_other_place_stays);
     tcase_add_test(t, a_job_lacks_workers_until_all_its_lanes_have_places);
     tcase_add_test(t, no_worker_is_given_back_in_vain);
+    tcase_add_test(t, workers_get_jobs_of_their_kind);
+    tcase_add_test(t, workers_of_the_other_kind_do_not_count);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_ENV);
