@@ -33,7 +33,7 @@ def build_depends(text):
 
 def build_faults(of):
     listed, depends = build_list(of["deploy/packages"]), build_depends(of["deploy/debian/control"])
-    wanted = listed - ESSENTIAL | {"debhelper-compat (= 13)", "dh-sequence-installsysusers"}
+    wanted = listed - ESSENTIAL | {"debhelper-compat (= 13)", "dh-sequence-installsysusers", "dh-sequence-python3"}
     return [f"Build-Depends lacks {name}, which deploy/packages has" for name in sorted(wanted - depends)] + \
         [f"Build-Depends has {name}, which deploy/packages lacks" for name in sorted(depends - wanted)]
 

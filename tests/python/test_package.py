@@ -77,6 +77,20 @@ class Layout(unittest.TestCase):
         self.assertIn(f'version = "{version}"', (ROOT / "worker/python/pyproject.toml").read_text(encoding="utf-8"))
 
 
+class Hints(unittest.TestCase):
+    def test_what_is_public_says_its_types(self):
+        kinds = [shoal.Fleet, shoal.Table, shoal.Work, shoal.Reader, shoal.batch.Batch, shoal.read.ReadBatch]
+        if torch is not None:
+            kinds += [shoal.torch.EmbeddingBag, shoal.torch.Embedding, shoal.torch.Servers]
+        calls = [shoal.join, shoal.version]
+        for kind in kinds:
+            members = [m for name, m in vars(kind).items() if not name.startswith("_")]
+            calls += [getattr(m, "fget", None) or m for m in members if callable(m) or isinstance(m, property)]
+        lacking = [call.__qualname__ for call in calls if "return" not in call.__annotations__]
+        self.assertEqual(lacking, [])
+        self.assertTrue((PACKAGE / "shoal/py.typed").exists())
+
+
 class Missing(unittest.TestCase):
     """What is not installed is named with the way to get it."""
 

@@ -6,6 +6,7 @@
 A batch has no rows. batch.ids numbers its values' keys from 0 on, for nn.Embedding and nn.EmbeddingBag."""
 import ctypes
 import os
+import weakref
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -29,20 +30,22 @@ class ReadBatch(Batch):
         return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)[self.index]
 
 
+def _close(handle: ctypes.c_void_p, process: int) -> None:
+    if os.getpid() == process:
+        lib.function("shoal_read_close")(handle)
+
+
 class _Input:
     """An input that is open. Its arrays keep it, so those of the last batch stay."""
 
     def __init__(self, options: lib.ReadOptions):
-        self.handle, self.process = ctypes.c_void_p(), os.getpid()
+        self.handle = ctypes.c_void_p()
         lib.call("shoal_read_open", ctypes.byref(options), ctypes.byref(self.handle))
+        weakref.finalize(self, _close, self.handle, os.getpid())
 
     def next(self) -> lib.BatchInfo | None:
         info = ctypes.POINTER(lib.BatchInfo)()
         return None if lib.call("shoal_read_next", self.handle, ctypes.byref(info)) == lib.errors.END else info.contents
-
-    def __del__(self):
-        if self.handle and self.process == os.getpid():
-            lib.function("shoal_read_close")(self.handle)
 
 
 class Reader:
