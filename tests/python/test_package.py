@@ -277,7 +277,7 @@ class Loop(unittest.TestCase):
     def test_arrays_are_the_librarys_memory(self):
         with shoal.join("one") as work:
             batch = work.next()
-            for values in (batch.label, batch.index, batch.table("emb").rows):
+            for values in (batch.index, batch.numeric, batch.table("emb").rows):
                 self.assertFalse(values.flags.owndata or values.flags.writeable)
             self.assertTrue(batch.table("emb").gradients.flags.writeable)
             self.assertIsNone(batch.weight)
@@ -349,6 +349,43 @@ class Loop(unittest.TestCase):
     def test_a_score_that_is_not_finite_is_told(self):
         with shoal.join("one") as work:
             self.assertRaises(shoal.NotFinite, work.next().done, np.full(5, np.nan))
+
+    def test_numbers_out_of_bounds_are_refused(self):
+        """The library would take -1 for four billion."""
+        for words in ({"lanes": -1}, {"cores": -1}, {"cores": 1 << 32}, {"lanes": 1.5}, {"wait": -1}, {"wait": 4294968}):
+            self.assertRaises(shoal.UsageError, shoal.join, "one", **words)
+        with shoal.join("one") as work:
+            self.assertRaises(shoal.UsageError, work.next, wait=-1)
+        self.assertRaises(shoal.UsageError, shoal.Fleet, "one", wait=-1)
+        self.assertRaises(shoal.UsageError, next, iter(shoal.Reader("one", epoch=-1)))
+
+    def test_the_end_waits_for_batches_of_other_threads(self):
+        """An exception in one thread's `with`, while another one computes over its batch, and a third one waits for one."""
+        events, taken = [], threading.Event()
+
+        def compute(work):
+            batch = work.next()
+            taken.set()
+            time.sleep(0.5)
+            batch.done(batch.tables[0].rows[:1, 0].repeat(5))
+            events.append("given back")
+            self.assertRaises(shoal.Stopped, work.next)
+
+        with self.assertRaises(ZeroDivisionError), shoal.join("one") as work:
+            thread = threading.Thread(target=compute, args=(work,))
+            thread.start()
+            taken.wait()
+            end = work.close
+            work.close = lambda: (end(), events.append("closed"))
+            1 / 0
+        thread.join()
+        self.assertEqual(events, ["given back", "closed"])
+
+    def test_the_end_does_not_wait_for_a_dead_thread(self):
+        with shoal.join("one") as work:
+            thread = threading.Thread(target=work.next)
+            thread.start()
+            thread.join()
 
     def test_waiting_has_an_end(self):
         with shoal.join("idle") as work:
@@ -450,6 +487,17 @@ class Reading(unittest.TestCase):
         gc.collect()
         self.assertEqual(batch.label.shape, (5, 1))
 
+    def test_arrays_that_are_kept_keep_their_numbers(self):
+        for source in (shoal.Reader("many"), shoal.join("many")):
+            with source:
+                seen = []
+                for batch in source:
+                    seen.append((batch.label, batch.label.copy()) + ((batch.index, batch.index.copy()) if batch.scores is None else ()))
+                    batch.done(np.zeros(5))
+                for one in seen:
+                    for kept, then in zip(one[::2], one[1::2]):
+                        np.testing.assert_array_equal(kept, then)
+
     def test_a_whole_job_has_an_evaluation_behind_each_epoch(self):
         kinds = [(b.epoch, b.train) for b in shoal.Reader("one", epochs=2)]
         self.assertEqual(kinds, [(1, True)] * 6 + [(1, False)] * 6 + [(2, True)] * 6 + [(2, False)] * 6)
@@ -521,6 +569,44 @@ class Modules(unittest.TestCase):
                     down = float(loss())
                     rows[r, d] = before
                     self.assertAlmostEqual((up - down) / 2e-2, analytic[r, d], delta=2e-2 * max(1, abs(analytic[r, d])))
+            batch.done(np.zeros(5))
+
+    def test_gradients_that_autograd_puts_elsewhere_are_pushed(self):
+        """create_graph makes a new .grad, and scripts assign one."""
+        with shoal.join("one") as work:
+            for how in ("create_graph", "assigned", "none"):
+                batch = work.next()
+                while not batch.train:
+                    batch.done(np.zeros(5))
+                    batch = work.next()
+                gradients = batch.table("emb").gradients
+                shoal.torch.EmbeddingBag("emb")(batch).pow(2).sum().mul(1e-3).backward(create_graph=how == "create_graph")
+                leaf = batch.leaves["emb"]
+                if how == "assigned":
+                    leaf.grad = leaf.grad * 2
+                if how == "none":
+                    leaf.grad = None
+                wanted = np.zeros_like(gradients) if leaf.grad is None else leaf.grad.detach().numpy().copy()
+                batch.done(np.zeros(5))
+                np.testing.assert_array_equal(gradients, wanted, how)  # the fake library leaves them as they are
+
+    def test_tensors_of_columns_have_their_numbers(self):
+        values = np.arange(6, dtype=np.float32).reshape(3, 2)
+        self.assertEqual(shoal.torch.tensor(values[:, 0]).tolist(), [0, 2, 4])
+        self.assertEqual(shoal.torch.tensor(values.T).tolist(), values.T.tolist())
+        self.assertRaises(ValueError, shoal.torch.tensor, values[::-1])
+
+    def test_a_model_is_called_with_one_training_batch_at_a_time(self):
+        with shoal.join("one") as work:
+            batch = work.next()
+            net = torch.nn.Module()
+            net.deep = torch.nn.Linear(6, 1, bias=False)
+            net.forward = lambda batch: net.deep(torch.ones(1, 6))
+            servers = shoal.torch.Servers(net)
+            self.assertRaises(shoal.UsageError, servers.step)
+            net(batch)
+            other = unittest.mock.Mock(train=True, number=9, tensors=batch.tensors)
+            self.assertRaisesRegex(shoal.UsageError, "while batch 1 is out", net, other)
             batch.done(np.zeros(5))
 
     def test_embedding_keeps_the_order(self):

@@ -1,4 +1,4 @@
-"""batch: the examples of one batch as numpy arrays over the library's memory: nothing is copied.
+"""batch: the examples of one batch as numpy arrays over the library's memory: nothing but labels and weights is copied.
 
 The arrays live until the batch is given back (Work) or the next one is read (Reader): copy what you keep."""
 from collections.abc import Callable
@@ -78,8 +78,11 @@ class Batch(Lent):
         self.offset = array(info.offset, (info.examples * info.fields + 1,), "<u4", owner=owner)
         self.factor = array(info.factor, (info.values,), "<f4", owner=owner)
         self.numeric = array(info.numeric, (info.examples, info.numerics), "<f4", owner=owner)
-        self.label = array(info.label, (info.examples, info.tasks), "<f4", owner=owner)
+        # often kept by a script, for its measures: arrays of their own, whose numbers stay
+        self.label = array(info.label, (info.examples, info.tasks), "<f4", owner=owner).copy()
         self.weight = array(info.weight, (info.examples,), "<f4", owner=owner)
+        if self.weight is not None:
+            self.weight = self.weight.copy()
         self.scores = array(info.scores, (info.examples, info.tasks), "<f4", True, owner)
         self.leaves: dict = {}  # of shoal.torch: table -> its rows as a leaf of autograd
         self._take_back = take_back  # None: it was given back
@@ -113,7 +116,20 @@ class Batch(Lent):
                 raise errors.UsageError(f"batch.done: scores of shape {scores.shape}; {wanted} are wanted: one for each example and label")
             if self.scores is not None:
                 self.scores[...] = scores.reshape(wanted)
+        if self.train:
+            self._gather()
         self._give(None)
+
+    def _gather(self) -> None:
+        """Autograd may put another tensor into a leaf's .grad than the one over the library's memory, as backward(create_graph=True) does, and so may a
+        script: what counts is what .grad is now."""
+        for name, leaf in self.leaves.items():
+            gradients = self.table(name).gradients
+            if leaf.grad is None:
+                gradients[...] = 0
+            elif leaf.grad.data_ptr() != gradients.ctypes.data:
+                gradients[...] = leaf.grad.detach().cpu().numpy()
+                leaf.grad = None  # with create_graph it and the leaf would keep one another
 
     def fail(self, reason: object) -> None:
         """Gives the batch back undone: this worker or another one gets it again."""

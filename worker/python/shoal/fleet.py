@@ -123,7 +123,7 @@ class Fleet:
 
     def _open(self) -> None:
         coordinator, keys, space, wait, insecure_plaintext = self._words
-        options = lib.FleetOptions(coordinator=lib.text(coordinator), keys=lib.text(keys), space=lib.text(space), wait_ms=max(1, int(wait * 1000)),
+        options = lib.FleetOptions(coordinator=lib.text(coordinator), keys=lib.text(keys), space=lib.text(space), wait_ms=lib.milliseconds(wait, "wait"),
                                    insecure_plaintext=insecure_plaintext)
         self._lock, self._handle, self._process = threading.Lock(), ctypes.c_void_p(), os.getpid()
         lib.call("shoal_fleet_open", ctypes.byref(options), ctypes.byref(self._handle))

@@ -148,6 +148,20 @@ def version() -> str:
     return function("shoal_version")().decode()
 
 
+def number(value: int, name: str) -> int:
+    """Returns a number option; ctypes would take one that is out of bounds for another number."""
+    if isinstance(value, int) and 0 <= value < FOREVER:
+        return value
+    raise errors.UsageError(f"{name}={value!r}: a whole number from 0 on is expected")
+
+
+def milliseconds(seconds: float, name: str) -> int:
+    """Returns a wait in seconds as the library takes it."""
+    if 0 <= seconds < FOREVER // 1000:
+        return max(1, int(seconds * 1000))
+    raise errors.UsageError(f"{name}={seconds!r}: seconds from 0 to {FOREVER // 1000 - 1} are expected")
+
+
 def text(value: object) -> bytes | None:
     """Returns a string option as the library takes it; None stays None."""
     return None if value is None else str(value).encode()
@@ -163,15 +177,17 @@ class _At:
 
     __slots__ = ("__array_interface__", "owner")
 
-    def __init__(self, address: int, shape: tuple[int, ...], kind: str, writable: bool, owner: object):
-        self.__array_interface__ = {"data": (address, not writable), "shape": shape, "typestr": kind, "version": 3}
+    def __init__(self, address: int, shape: tuple[int, ...], kind: str, writable: bool, owner: object, strides: tuple[int, ...] | None):
+        self.__array_interface__ = {"data": (address, not writable), "shape": shape, "typestr": kind, "strides": strides, "version": 3}
         self.owner = owner
 
 
-def array(address: int | None, shape: tuple[int, ...], kind: str, writable: bool = False, owner: object = None) -> np.ndarray | None:
-    """Returns a numpy array over the library's memory, without a copy. None: there is no such array. kind: as "<f4"."""
+def array(address: int | None, shape: tuple[int, ...], kind: str, writable: bool = False, owner: object = None,
+          strides: tuple[int, ...] | None = None) -> np.ndarray | None:
+    """Returns a numpy array over the library's memory, without a copy. None: there is no such array. kind: as "<f4"; strides: bytes, None: rows lie one
+    behind the other."""
     if address:
-        return np.asarray(_At(address, shape, kind, writable, owner))
+        return np.asarray(_At(address, shape, kind, writable, owner, strides))
     return np.empty(shape, kind) if 0 in shape else None
 
 

@@ -21,6 +21,11 @@ class ReadBatch(Batch):
 
     def __init__(self, info: lib.BatchInfo, owner: object, numbers: dict[int, int]):
         super().__init__(info, owner, lambda *_: None)
+        for name in ("index", "offset", "factor", "numeric"):  # the next batch has the library's memory, and a script may keep this one's
+            values = getattr(self, name)
+            setattr(self, name, None if values is None else values.copy())
+        for table in self.tables:
+            table.keys = table.keys.copy()
         self._numbers = numbers
 
     @property
@@ -67,7 +72,7 @@ class Reader:
         """None: a whole job that has no validation is read without."""
         pairs, count = lib.texts(self.set)
         try:
-            return _Input(lib.ReadOptions(job=lib.text(self.job), set=pairs, set_count=count, split=lib.text(split), epoch=epoch if split == "train" else 0,
+            return _Input(lib.ReadOptions(job=lib.text(self.job), set=pairs, set_count=count, split=lib.text(split), epoch=lib.number(epoch, "epoch") if split == "train" else 0,
                                           commands=self.commands))
         except NoInput:
             if len(self.parts) == 1 or split == "train":

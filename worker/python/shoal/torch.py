@@ -26,7 +26,7 @@ from .library import array
 def tensor(values: np.ndarray) -> torch.Tensor:
     """Returns a tensor that shares a numpy array's memory, also where numpy may only read it. uint32 becomes int32, which torch has."""
     kind = "<i4" if values.dtype == np.uint32 else values.dtype.str
-    return torch.from_numpy(array(values.ctypes.data or None, values.shape, kind, True, values))
+    return torch.from_numpy(array(values.ctypes.data or None, values.shape, kind, True, values, values.strides))
 
 
 def labels(batch: Batch, device=None) -> torch.Tensor:
@@ -120,7 +120,7 @@ class EmbeddingBag(_Rows):
             factor = tensor(batch.factor if places is None else batch.factor[places]).to(self.place.device)
         elif self.mode is None and batch.offset is not None:
             counts = np.diff(np.append(starts.cpu().numpy(), len(index)))
-            averaged = np.tile([batch.fields[f].pooling == "mean" for f in columns], batch.examples)
+            averaged = np.tile([batch.fields[f].pooling != "sum" for f in columns], batch.examples)
             shares = np.where(averaged, 1 / np.maximum(counts, 1), 1).astype(np.float32)
             factor = torch.from_numpy(np.repeat(shares, counts)).to(self.place.device)
         sums = functional.embedding_bag(index, rows, starts, mode=mode, per_sample_weights=factor)
@@ -155,12 +155,13 @@ class Servers:
     """Dense parameters on the servers, with the place of an optimizer in a script: model.tensors of the job has one tensor for each parameter, by its name
     (describe(model) writes them), and dense_optimizer is the servers'.
 
-    The parameters take the batch's values whenever the model is called with a batch; step() gives their gradients to that batch. Buffers, as the running
+    The parameters take the batch's values whenever the model is called with a batch; step() gives their gradients to the training batch of the last call,
+    so a model is called with one training batch at a time. Buffers, as the running
     means of batch norm, are not parameters: each worker keeps its own."""
 
     def __init__(self, model: nn.Module):
         self.parameters = dict(model.named_parameters())
-        self.batch = None
+        self.batch = None  # the training batch that the parameters' gradients are of
         model.register_forward_pre_hook(self._take)
 
     @torch.no_grad()
@@ -170,7 +171,11 @@ class Servers:
             raise errors.UsageError("shoal.torch.Servers: the model was called without a batch, so without values for its parameters")
         if self.batch is None:
             self._fits(batch)
-        self.batch = batch
+        elif batch.train and self.batch is not batch and self.batch.out:
+            raise errors.UsageError(f"shoal.torch.Servers: the model was called with batch {batch.number} while batch {self.batch.number} is out: give that "
+                                    "one back before, or have a model for each thread")
+        if batch.train:
+            self.batch = batch
         for name, parameter in self.parameters.items():
             parameter.copy_(tensor(batch.tensors[name].values).view(parameter.shape))
 
@@ -189,6 +194,8 @@ class Servers:
     @torch.no_grad()
     def step(self) -> None:
         """Writes the parameters' gradients into the batch, which batch.done pushes."""
+        if self.batch is None:
+            raise errors.UsageError("shoal.torch.Servers: step() before the model was called with a training batch")
         for name, parameter in self.parameters.items():
             if parameter.grad is not None:
                 tensor(self.batch.tensors[name].gradients).copy_(parameter.grad.view(self.batch.tensors[name].values.shape))

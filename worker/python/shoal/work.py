@@ -82,7 +82,9 @@ class Work:
         self._handle, self._process, self._before = handle, os.getpid(), None
         self._taken = threading.local()  # info: of a batch that next was given, and has not returned yet
         self._loops: dict[int, Batch] = {}  # thread -> the batch of its loop
-        self._out: set[Batch] = set()  # batches that are not given back
+        self._out: dict[Batch, threading.Thread] = {}  # batches that are not given back, and the thread that took each
+        self._inside, self._closing = 0, False  # calls of next that are under way
+        self._free = threading.Condition()  # of the three
         self._finalize = weakref.finalize(self, _end, handle, self._process)
 
     @property
@@ -115,10 +117,22 @@ class Work:
 
     def next(self, wait: float | None = None) -> Batch | None:
         """Waits for the next batch, at most `wait` seconds (None: as long as it takes). None: the job is over. TimeoutError: none came."""
-        left = None if wait is None else int(wait * 1000)
+        left = None if wait is None else lib.milliseconds(wait, "wait")
+        with self._free:
+            self._inside += 1
+        try:
+            return self._next(wait, left)
+        finally:
+            with self._free:
+                self._inside -= 1
+                self._free.notify_all()
+
+    def _next(self, wait: float | None, left: int | None) -> Batch | None:
         taken = self._taken.__dict__
         info = taken.setdefault("info", ctypes.POINTER(lib.BatchInfo)())
         while not info:  # a signal may have left this function with a batch in info
+            if self._closing:
+                raise errors.Stopped("the worker is being closed: its `with` is over")
             part = SLICE_MS if left is None else min(left, SLICE_MS)
             code = lib.call("shoal_work_next", self._alive(), part, ctypes.byref(info))
             if code == errors.END:
@@ -128,16 +142,21 @@ class Work:
                 if left <= 0:
                     raise TimeoutError(f"no batch came within {wait} s")
         batch = Batch(info.contents, self, lambda batch, reason: self._give(batch, info, reason))
-        self._out.add(batch)
+        with self._free:
+            self._out[batch] = threading.current_thread()
         del taken["info"]
         return batch
 
     def _give(self, batch: Batch, info, reason: str | None) -> None:
-        self._out.discard(batch)
-        if reason is None:
-            lib.call("shoal_work_done", self._alive(), info)
-        else:
-            lib.call("shoal_work_fail", self._alive(), info, lib.text(reason))
+        try:
+            if reason is None:
+                lib.call("shoal_work_done", self._alive(), info)
+            else:
+                lib.call("shoal_work_fail", self._alive(), info, lib.text(reason))
+        finally:
+            with self._free:
+                self._out.pop(batch, None)
+                self._free.notify_all()
 
     def _alive(self) -> ctypes.c_void_p:
         if self._process != os.getpid():
@@ -147,7 +166,10 @@ class Work:
         return self._handle
 
     def close(self) -> None:
-        """Gives the lanes back, waits for what is in flight, and ends. Arrays of its batches are no more."""
+        """Gives the lanes back, waits for what is in flight, and ends. Arrays of its batches are no more. Batches of this thread go back undone; those of
+        other threads, which may compute over their arrays, are waited for, and no thread gets another one."""
+        if self._process == os.getpid():
+            self._others_end()
         for batch in self._out:
             batch.drop()
         self._out.clear()
@@ -156,6 +178,14 @@ class Work:
             return
         handle, self._handle = self._handle, ctypes.c_void_p()
         _apart(lambda: lib.function("shoal_work_close")(handle))
+
+    def _others_end(self) -> None:
+        """Waits until no other thread is inside next or has a batch. A thread that is dead gives none back."""
+        own = threading.current_thread()
+        with self._free:
+            self._closing = True
+            while self._inside or any(thread is not own and thread.is_alive() for thread in self._out.values()):
+                self._free.wait(SLICE_MS / 1000)  # not longer: signals are seen in between
 
     def __enter__(self) -> "Work":
         # SIGTERM would end the process at once. A program that has a handler of its own keeps it.
@@ -175,14 +205,15 @@ class Work:
 def join(coordinator: str | None = None, keys: str | os.PathLike | None = None, name: str | None = None, lanes: int = 2, cores: int = 0,
          set: Sequence[str] = (), wait: float = 30.0, commands: bool = False, insecure_plaintext: bool = False, job: str | None = None) -> Work:
     """Joins the job that the coordinator names; returns when its input is read and its rows can be pulled. There may be no job yet: it waits for one,
-    until Ctrl-C. job: the name of the job that this program is for; where several run and it got another one, it leaves with a ConfigError. coordinator: as for --coordinator, or $SHOAL_COORDINATOR; keys: a key file. lanes: batches that may be out at a time; with two, the rows
-    of one come while the other is computed. set: as --set of the programs, keys of the job on this machine: ["data.train=/mnt/x.csv"]. wait: seconds for
-    the coordinator's first answer. commands: the job may run commands here."""
+    until Ctrl-C. job: the name of the job that this program is for; where several run and it got another one, it leaves with a ConfigError. coordinator: as
+    for --coordinator, or $SHOAL_COORDINATOR; keys: a key file. lanes: batches that may be out at a time; with two, the rows of one come while the other is
+    computed. set: as --set of the programs, keys of the job on this machine: ["data.train=/mnt/x.csv"]. wait: seconds for the coordinator's first answer.
+    commands: the job may run commands here."""
     over = threading.Event()
     goes_on = lib.GOES_ON(lambda _context: not over.is_set())
     pairs, count = lib.texts(set)
-    options = lib.WorkOptions(coordinator=lib.text(coordinator), keys=lib.text(keys), name=lib.text(name), lanes=lanes, cores=cores, set=pairs, set_count=count,
-                              wait_ms=max(1, int(wait * 1000)), commands=commands, insecure_plaintext=insecure_plaintext, goes_on=goes_on)
+    options = lib.WorkOptions(coordinator=lib.text(coordinator), keys=lib.text(keys), name=lib.text(name), lanes=lib.number(lanes, "lanes"),
+                              cores=lib.number(cores, "cores"), set=pairs, set_count=count, wait_ms=lib.milliseconds(wait, "wait"), commands=commands, insecure_plaintext=insecure_plaintext, goes_on=goes_on)
     handle = ctypes.c_void_p()
     try:
         _apart(lambda: lib.call("shoal_work_join", ctypes.byref(options), ctypes.byref(handle)), over.set)
