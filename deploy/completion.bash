@@ -58,7 +58,7 @@ _shoal()
     'shoal local') words='--servers --shards --workers --run-dir --set --server-set --worker --worker-io-threads --tensorboard --no-restart --resume --start-from --help' ;;
     'shoal replay') words='diff --since --until --window --every --leave-out --rewind --of --servers --shards --workers --run-dir --set --server-set --worker --worker-io-threads --tensorboard --no-restart --resume --start-from --help' ;;
     'shoal replay diff') words='--help' ;;
-    'shoal sweep') words='--set --dir --at-once --metric --servers --workers --help' ;;
+    'shoal sweep') words='--set --dir --at-once --metric --servers --workers --worker --help' ;;
     'shoal submit') words='--coordinator --keys --workers --set --resume --start-from --no-wait --help' ;;
     'shoal stop') words='--coordinator --keys --help' ;;
     'shoal checkpoint') words='create list verify sign diff restore remove --help' ;;
@@ -140,6 +140,7 @@ _shoal()
     'shoal sweep --metric') words='auc logloss rmse mae'; file=yes ;;
     'shoal sweep --servers') words=''; file=yes ;;
     'shoal sweep --workers') words=''; file=yes ;;
+    'shoal sweep --worker') words=''; file=yes ;;
     'shoal submit --coordinator') words=''; file=yes ;;
     'shoal submit --keys') words=''; file=yes ;;
     'shoal submit --workers') words=''; file=yes ;;

@@ -116,6 +116,7 @@ case $at in
             '--metric=[by which they are ordered]:metric:(auc logloss rmse mae)'
             '--servers=[of each]:N:'
             '--workers=[of each]:N:'
+            '--worker=[each worker: a program with a network of its own, for model.kind: external]:COMMAND:_files'
             '--help[this text]'
             '*:file:_files'
         ) ;;
