@@ -79,16 +79,31 @@ END_TEST
 /* Each would do nothing, and its user would not notice. */
 START_TEST(external_refuses_what_is_of_a_built_in_network)
 {
-    static const char *const model[] = {
-        "hidden: [4]",      "hidden2: [4]",        "bottom: [4]",
-        "cin: [4]",         "tower: [4]",          "attention_hidden: [4]",
-        "gate_hidden: [4]", "gate_fields: [a, b]", "cross_layers: 2",
-        "heads: 2",         "dropout: 0.5",        "attention_layers: 2",
-        "attention_dim: 8", "interaction: cat",    "experts: 2",
-        "own_experts: 1",   "levels: 2",           "top_k: 1",
-        "balance: 0.1",     "stages: 2",           "split: 2",
-        "split_above: 64",  "norm: batch",         "activation: relu",
-        "l2: 0.1",          "l2_dense: 0.1"};
+    static const char *const model[] = {"hidden: [4]",
+                                        "hidden2: [4]",
+                                        "bottom: [4]",
+                                        "cin: [4]",
+                                        "tower: [4]",
+                                        "attention_hidden: [4]",
+                                        "gate_hidden: [4]",
+                                        "cross_layers: 2",
+                                        "heads: 2",
+                                        "dropout: 0.5",
+                                        "attention_layers: 2",
+                                        "attention_dim: 8",
+                                        "interaction: cat",
+                                        "experts: 2",
+                                        "own_experts: 1",
+                                        "levels: 2",
+                                        "top_k: 1",
+                                        "balance: 0.1",
+                                        "stages: 2",
+                                        "split: 2",
+                                        "split_above: 64",
+                                        "norm: batch",
+                                        "activation: relu",
+                                        "l2: 0.1",
+                                        "l2_dense: 0.1"};
     static const char *const train[] = {"precision: bf16", "micro_batches: 2",
                                         "deterministic: false", "clip_dense: 1", "clip_row: 1"};
     char key[128], more[128], part[128];
