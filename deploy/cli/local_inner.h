@@ -79,7 +79,7 @@ int local_sockets_make(struct local *l, struct err *e);
 struct child *local_child(struct local *l, const char *program, const char *name);
 void local_child_arg(struct child *c, const char *option, const char *value); /* value: or NULL */
 /* --worker goes with a job whose network is a program's, and such a job goes with --worker. path:
- * of the job file, for messages. USAGE. */
+ * that of the job file, for messages. USAGE. */
 int local_worker_check(const struct job *job, const char *path, const char *worker, struct err *e);
 /* The number of cores that each worker may keep busy. */
 int local_cores_each(const struct local *l);

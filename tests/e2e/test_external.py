@@ -197,6 +197,71 @@ def what_needs_the_network_is_refused(space):
     assert got.returncode == 0 and "--worker" in got.stdout, got
 
 
+SCORES = """
+import numpy, shoal
+with shoal.join() as work:
+    for batch in work:
+        for tensor in batch.tensors.values():
+            if batch.train:
+                tensor.gradients[...] = 0.01
+        batch.done(numpy.tile(numpy.array([0.4, 0.3], numpy.float32), (batch.examples, 1)))
+"""
+
+
+def losses(rows, label, score, weighted):
+    """Log loss of a constant score over the rows that have the label."""
+    there = [(int(row[label]), int(row[2]) if weighted else 1) for row in rows if row[label] != ""]
+    return sum(w * -math.log(score if y else 1 - score) for y, w in there) / sum(w for _, w in there)
+
+
+def two_labels(space, **over):
+    """Writes a log of two labels, of which the second is mostly missing, with weights, and its job; returns the job and the rows of each part."""
+    rng, parts = random.Random(5), {}
+    for part, count in (("train", 6000), ("valid", 2000)):
+        parts[part] = [(int(rng.random() < 0.3), "" if rng.random() < 0.9 else int(rng.random() < 0.2), rng.choice((1, 2, 3)), f"a{rng.randrange(50)}",
+                        f"b{rng.randrange(9)}") for _ in range(count)]
+        lines = ["click,buy,w,a,b", *(",".join(map(str, row)) for row in parts[part])]
+        (space / f"{part}.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return job_file(space / "job.yaml", space / "train.csv", **{
+        "data.format": "csv", "data.label": ["click", "buy"], "data.weight": "w", "data.valid": str(space / "valid.csv"), "evaluate.by": ["b"],
+        "model.kind": "external", "model.hidden": None, "model.tensors[0].name": "w", "model.tensors[0].shape": [3, 2], "tables[0].dim": 1, "train.epochs": 6,
+        "train.early_stop.metric": "auc", "train.early_stop.patience": 1, **over}), parts
+
+
+def several_labels_with_gaps_and_weights_are_measured(space):
+    """Losses, figures by a column, progressive AUC and early stopping come from the program's scores."""
+    python_there()
+    job, parts = two_labels(space)
+    (space / "scores.py").write_text(SCORES, encoding="utf-8")
+    report = run_job(job, space / "run", extra=["--worker", f"{PYTHON} '{space / 'scores.py'}'"])
+    assert len(report["epochs"]) == 2, report["epochs"]
+    for t, score in enumerate((0.4, 0.3)):
+        got = report["valid"]["tasks"][t]
+        assert abs(got["logloss"] - losses(parts["valid"], t, score, False)) < 1e-5, (got["logloss"], losses(parts["valid"], t, score, False))
+        assert got["auc"] == 0.5 and len(got["by"]["b"]) == 9, got
+        train = report["epochs"][0]["tasks"][t]["train_logloss"]
+        assert abs(train - losses(parts["train"], t, score, True)) < 0.02, (train, losses(parts["train"], t, score, True))
+
+
+def a_network_that_changed_is_refused(space):
+    """The tensors of a checkpoint and those of the job differ; what each sentence advises is tried."""
+    python_there()
+    job, _ = two_labels(space, **{"train.epochs": 1, "checkpoint.at_end": True, "checkpoint.dir": str(space / "ck")})
+    (space / "scores.py").write_text(SCORES, encoding="utf-8")
+    command = f"{PYTHON} '{space / 'scores.py'}'"
+    run_job(job, space / "run", extra=["--worker", command])
+    cut = next((space / "ck").glob("0*"))
+    for n, (tensors, text, fresh) in enumerate((("[{name: w, shape: [3, 3]}]", "w is 3x3, it was 3x2", "[w]"), ("[{name: w, shape: [2, 3]}]", "w is 2x3, it was 3x2", "[w]"),
+                                                ("[{name: w, shape: [3, 2]}, {name: b, shape: [2]}]", "b is new", "[b]"),
+                                                ("[{name: v, shape: [3, 2]}]", "v is new; w is left over", "[v, w]"))):
+        words = ("--start-from", cut, "--set", f"model.tensors={tensors}", "--set", "checkpoint.at_end=false")
+        refused(local(space, job, command, *words, run=f"no{n}"), 78, "the model is not the one of the tables", text, f"add to fresh: {fresh}")
+        got = local(space, job, command, *words, "--set", f"fresh={fresh}", run=f"yes{n}")
+        assert got.returncode == 0, got
+    got = local(space, job, command, "--start-from", cut, "--set", "model.first_order=true", "--set", "checkpoint.at_end=false", run="first")
+    assert got.returncode == 0 and "first-order weights begin at 0" in got.stdout, got
+
+
 def workers_of_both_kinds_share_a_fleet(space):
     """A shoal-worker that stays is not ended by a job that is for programs, and each job gets workers of its kind."""
     python_there()
@@ -238,5 +303,6 @@ if __name__ == "__main__":
     main([the_program_is_told_where_to_work, a_job_without_a_program_is_refused, a_program_that_fails_each_time_ends_the_run,
           a_program_that_is_not_there_ends_the_run, a_program_that_takes_no_batch_ends_the_run, the_others_go_on_without_one_that_does_nothing,
           a_killed_program_repeats_nothing, a_run_that_was_broken_off_goes_on, a_program_does_not_outlive_its_run, a_program_that_ignores_the_end_is_killed,
-          a_program_that_hangs_is_missed, what_needs_the_network_is_refused, workers_of_both_kinds_share_a_fleet,
+          a_program_that_hangs_is_missed, what_needs_the_network_is_refused,
+          several_labels_with_gaps_and_weights_are_measured, a_network_that_changed_is_refused, workers_of_both_kinds_share_a_fleet,
           a_worker_of_a_unit_leaves_in_words])

@@ -79,13 +79,61 @@ END_TEST
 /* Each would do nothing, and its user would not notice. */
 START_TEST(external_refuses_what_is_of_a_built_in_network)
 {
-    refused("external, hidden: [4]", "", "line 4: model.hidden is of the built-in networks");
-    refused("external, dropout: 0.5", "", "model.dropout is of the built-in networks");
-    refused("external, l2: 0.1", "", "model.l2 is of the built-in networks");
-    refused("external", "train: {precision: bf16}\n", "train.precision is of the built-in");
-    refused("external", "train: {clip_row: 1}\n", "train.clip_row is of the built-in");
+    static const char *const model[] = {"hidden: [4]",
+                                        "hidden2: [4]",
+                                        "bottom: [4]",
+                                        "cin: [4]",
+                                        "tower: [4]",
+                                        "attention_hidden: [4]",
+                                        "gate_hidden: [4]",
+                                        "cross_layers: 2",
+                                        "heads: 2",
+                                        "dropout: 0.5",
+                                        "attention_layers: 2",
+                                        "attention_dim: 8",
+                                        "interaction: cat",
+                                        "experts: 2",
+                                        "own_experts: 1",
+                                        "levels: 2",
+                                        "top_k: 1",
+                                        "balance: 0.1",
+                                        "stages: 2",
+                                        "split: 2",
+                                        "split_above: 64",
+                                        "norm: batch",
+                                        "activation: relu",
+                                        "l2: 0.1",
+                                        "l2_dense: 0.1"};
+    static const char *const train[] = {"precision: bf16", "micro_batches: 2",
+                                        "deterministic: false", "clip_dense: 1", "clip_row: 1"};
+    char key[128], more[128], part[128];
+    for (size_t i = 0; i < sizeof model / sizeof model[0]; i++) {
+        (void)snprintf(key, sizeof key, "external, %s", model[i]);
+        (void)snprintf(part, sizeof part, "line 4: model.%.*s is of the built-in networks",
+                       (int)strcspn(model[i], ":"), model[i]);
+        refused(key, "", part);
+    }
+    for (size_t i = 0; i < sizeof train / sizeof train[0]; i++) {
+        (void)snprintf(more, sizeof more, "train: {%s}\n", train[i]);
+        (void)snprintf(part, sizeof part, "train.%.*s is of the built-in networks",
+                       (int)strcspn(train[i], ":"), train[i]);
+        refused("external", more, part);
+    }
+}
+END_TEST
+
+/* Ways of training that need the network here. */
+START_TEST(external_refuses_ways_that_need_the_network)
+{
     refused("external", "train: {window: 4}\n", "train.window cuts a batch into slices");
     refused("external", "train: {dense: allreduce}\n", "train.dense");
+
+    static const char text[] = "job: own\n"
+                               "data: {format: csv, label: y, train: [a], negatives: 0.5}\n"
+                               "tables: [{name: emb, dim: 4}]\n"
+                               "model: {kind: external}\n";
+    ck_assert_int_eq(job_parse(text, sizeof text - 1, "job.yaml", NULL, &job, &e), SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, "data.negatives has predictions corrected"));
 }
 END_TEST
 
@@ -105,6 +153,7 @@ int main(void)
     tcase_add_test(t, external_without_tensors_has_its_network_elsewhere);
     tcase_add_test(t, external_tensors_that_are_none_are_refused);
     tcase_add_test(t, external_refuses_what_is_of_a_built_in_network);
+    tcase_add_test(t, external_refuses_ways_that_need_the_network);
     tcase_add_test(t, external_keys_of_other_models_are_refused);
     return suite_main(s);
 }

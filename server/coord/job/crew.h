@@ -1,9 +1,10 @@
 /* crew.h: which workers work for which job. Workers are of two kinds: those with a network of their
  * own, for jobs with model.kind: external, and those of all other jobs (shoal-worker). Each kind is
- * divided as if the jobs and workers of the other were not there. A job is submitted for a number
- * of workers (0 counts as 1). It lacks workers while it has fewer, or while its lanes must all be
- * held (bsp, allreduce) and its workers do not have places for all; those that it could do without
- * are spare.
+ * divided as if the jobs and workers of the other were not there.
+ *
+ * A job is submitted for a number of workers (0 counts as 1). It lacks workers while it has fewer,
+ * or while its lanes must all be held (bsp, allreduce) and its workers do not have places for all;
+ * those that it could do without are spare.
  *
  * A worker that asks to join gets a job by these rules, the first that names one:
  *
