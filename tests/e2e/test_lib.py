@@ -99,6 +99,34 @@ def deaths_change_no_count(space):
     assert digests(run.report())["emb"] == wanted
 
 
+def a_worker_is_of_one_job(space):
+    """A worker that was away beyond its lease is given the next job, whose rows are of another width: it leaves, and does not compute with the first one's."""
+    program = compiled(space, "counting_worker")
+    job = job_of(space, longer(200))
+    with Fleet(space, "f", shards=1) as fleet:
+        fleet.up().fits()
+        os.environ["SHOAL_COORDINATOR"] = fleet.endpoint
+        away, _ = (fleet.start(name, program=program) for name in ("w0", "w1"))
+        first = subprocess.Popen([SHOAL, "submit", job, "--coordinator", fleet.endpoint], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        training(fleet)
+        away.send_signal(signal.SIGSTOP)
+        time.sleep(5)  # the lease is 2 s
+        other = job_file(space / "other.yaml", space / "train.tsv", **{
+            "job": "other", "space": "other", "model.kind": "external", "model.hidden": None, "tables[0].dim": 4})
+        second = subprocess.Popen([SHOAL, "submit", other, "--coordinator", fleet.endpoint], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        within(30, "the next job to wait", lambda: " other " in shoal("jobs", "--coordinator", fleet.endpoint).stdout)
+        under_way(first)
+        away.send_signal(signal.SIGCONT)
+        away.wait(60)
+        under_way(first)
+        assert away.returncode == 70 and "another job" in away.log.read_text(), away.log.read_text()
+        for submission in (first, second):
+            submission.kill()
+            submission.communicate()
+    del os.environ["SHOAL_COORDINATOR"]
+
+
+
 if __name__ == "__main__":
     main([the_header_and_the_library_are_enough, rows_outlive_a_fleet, a_key_file_decides, a_program_counts_what_the_probe_counts,
-          deaths_change_no_count])
+          deaths_change_no_count, a_worker_is_of_one_job])

@@ -1,7 +1,10 @@
 /* lib_key.c: keys of values. The names that the tables know are enough for a category or an id; a
- * key of another field (a bucket, rows that fields share, a cross) needs the job's features. */
+ * key of another field (a bucket, rows that fields share, a cross) needs the job's features.
+ *
+ * The job's text came from the coordinator, and may name files and commands. None of them is opened
+ * or run here: a program that asks for a key has not agreed to that.
+ * [test: a_key_never_runs_what_the_job_names] */
 #include "proto/base/text.h"
-#include "worker/data/dataset.h"
 #include "worker/data/feature.h"
 #include "worker/lib/lib_error.h"
 #include "worker/lib/lib_fleet.h"
@@ -25,19 +28,19 @@ static int features_take(struct shoal_fleet *f, struct err *e)
 {
     if (f->features != NULL)
         return 0;
+    if (!feature_names_known(&f->job))
+        return err_set(e, SHOAL_E_CONFIG,
+                       "shoal_fleet_key: the tables' names do not define this field's keys, and "
+                       "the input of their job is not read for it: take the keys from batches of "
+                       "the job file (shoal_read_open)");
     struct features *kept = calloc(1, sizeof *kept);
     if (kept == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
-    int rc;
-    if (feature_names_known(&f->job))
-        rc = features_make(&f->job, "the tables", NULL, 0, kept, e);
-    else
-        rc = dataset_features(&f->job, kept, e);
+    int rc = features_make(&f->job, "the tables", NULL, 0, kept, e);
     if (rc != 0) {
         free(kept);
         return err_wrap(e, SHOAL_E_CONFIG,
-                        "shoal_fleet_key: the tables' names do not define this field's keys, and "
-                        "the input of their job does not tell them on this machine");
+                        "shoal_fleet_key: the tables' names do not define this field's keys");
     }
     f->features = kept;
     return 0;

@@ -33,6 +33,7 @@
 #include <unistd.h>
 
 #define LOOK_MS 20u
+#define CORES_MOST 4096u
 #define GOES_ON_NS 100000000 /* between two calls of goes_on */
 
 struct shoal_work {
@@ -50,8 +51,10 @@ struct shoal_work {
     pthread_mutex_t lock; /* all below */
     pthread_cond_t changed;
     bool leave, works, ended;
-    struct err end; /* how it ended */
-    char *job;      /* owned: its text */
+    bool other;      /* the coordinator has given it another job than the first */
+    uint32_t inside; /* threads of the caller's in shoal_work_next, .._done and .._fail */
+    struct err end;  /* how it ended */
+    char *job;       /* owned: its text */
     struct trainer_counts counts;
     uint64_t batches, examples; /* given back for training */
     struct lib_batch *out, *spare;
@@ -88,6 +91,10 @@ static void job_take(void *context, const char *text, size_t bytes)
     if (w->job == NULL) { /* the caller may hold the first one */
         w->job = copy;
         copy = NULL;
+    } else if (strcmp(w->job, copy) != 0) {
+        /* It left the first one, or lost its lanes: the program is not for another one. */
+        w->other = true;
+        w->leave = true;
     }
     pthread_mutex_unlock(&w->lock);
     free(copy);
@@ -153,6 +160,10 @@ static int options_take(struct shoal_work *w, struct err *e)
     for (size_t i = 0; i < o->set_count; i++)
         if (config_list_add(&w->set, o->set[i]) != 0)
             return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    if (o->lanes > LIMIT_LANES || o->cores > CORES_MOST)
+        return err_set(e, SHOAL_E_USAGE,
+                       "shoal_work_join: %u lanes and %u cores; at most %u and %u are possible",
+                       o->lanes, o->cores, LIMIT_LANES, CORES_MOST);
     if (o->lanes == 0)
         o->lanes = 1;
     if (o->cores == 0)
@@ -319,21 +330,56 @@ static struct lib_batch *batch_get(struct shoal_work *w, const struct outside_ba
     return b;
 }
 
-int shoal_work_next(shoal_work *w, uint32_t wait_ms, struct shoal_batch **out,
-                    struct shoal_error *e)
+/* A thread of the caller's comes in, or leaves: shoal_work_close waits until none is inside. */
+static void come_in(struct shoal_work *w)
+{
+    pthread_mutex_lock(&w->lock);
+    w->inside++;
+    pthread_mutex_unlock(&w->lock);
+}
+
+static int go_out(struct shoal_work *w, int rc)
+{
+    pthread_mutex_lock(&w->lock);
+    w->inside--;
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+    return rc;
+}
+
+/* No batch will come. */
+static int work_over(struct shoal_work *w, struct shoal_error *e)
+{
+    pthread_mutex_lock(&w->lock);
+    struct err end = w->end;
+    const bool other = w->other, closing = w->leave && !other;
+    pthread_mutex_unlock(&w->lock);
+    if (other)
+        return lib_error_set(e, SHOAL_ERROR_STOPPED,
+                             "the coordinator has given this worker another job than the one that "
+                             "it had joined: close it, and join again");
+    if (closing)
+        return lib_error_set(e, SHOAL_ERROR_STOPPED, "the worker is being closed");
+    if (end.code != 0)
+        return lib_error(e, &end);
+    return lib_error_set(e, SHOAL_END, "the job is over");
+}
+
+static int batch_next(shoal_work *w, uint32_t wait_ms, struct shoal_batch **out,
+                      struct shoal_error *e)
 {
     struct hand_batch *h;
-    *out = NULL;
     int rc = hand_take(w->hand, wait_ms, &h);
     if (rc == SHOAL_E_AGAIN)
         return lib_error_set(e, SHOAL_AGAIN, "no batch came within %u ms", wait_ms);
-    if (rc == SHOAL_E_END) {
-        pthread_mutex_lock(&w->lock);
-        struct err end = w->end;
-        pthread_mutex_unlock(&w->lock);
-        if (end.code != 0)
-            return lib_error(e, &end);
-        return lib_error_set(e, SHOAL_END, "the job is over");
+    if (rc == SHOAL_E_END)
+        return work_over(w, e);
+    pthread_mutex_lock(&w->lock);
+    const bool other = w->other;
+    pthread_mutex_unlock(&w->lock);
+    if (other) { /* its tables may have other shapes than the caller's */
+        hand_give(w->hand, h, SHOAL_E_STOPPED);
+        return work_over(w, e);
     }
     struct lib_batch *b = batch_get(w, h->outside);
     if (b == NULL) {
@@ -348,6 +394,14 @@ int shoal_work_next(shoal_work *w, uint32_t wait_ms, struct shoal_batch **out,
     pthread_mutex_unlock(&w->lock);
     *out = &b->batch;
     return lib_error_none(e);
+}
+
+int shoal_work_next(shoal_work *w, uint32_t wait_ms, struct shoal_batch **out,
+                    struct shoal_error *e)
+{
+    *out = NULL;
+    come_in(w);
+    return go_out(w, batch_next(w, wait_ms, out, e));
 }
 
 /* Takes the caller's batch off the list of those that are out; NULL: it is not among them. */
@@ -401,7 +455,7 @@ static const char *not_finite(const struct shoal_batch *b)
     return NULL;
 }
 
-int shoal_work_done(shoal_work *w, struct shoal_batch *batch, struct shoal_error *e)
+static int batch_done(shoal_work *w, struct shoal_batch *batch, struct shoal_error *e)
 {
     struct lib_batch *b = batch_find(w, batch);
     if (b == NULL)
@@ -431,8 +485,14 @@ int shoal_work_done(shoal_work *w, struct shoal_batch *batch, struct shoal_error
     return lib_error_none(e);
 }
 
-int shoal_work_fail(shoal_work *w, struct shoal_batch *batch, const char *reason,
-                    struct shoal_error *e)
+int shoal_work_done(shoal_work *w, struct shoal_batch *batch, struct shoal_error *e)
+{
+    come_in(w);
+    return go_out(w, batch_done(w, batch, e));
+}
+
+static int batch_fail(shoal_work *w, struct shoal_batch *batch, const char *reason,
+                      struct shoal_error *e)
 {
     struct lib_batch *b = batch_find(w, batch);
     if (b == NULL)
@@ -442,6 +502,13 @@ int shoal_work_fail(shoal_work *w, struct shoal_batch *batch, const char *reason
              reason != NULL ? reason : "");
     batch_put(w, b, SHOAL_E_AGAIN);
     return lib_error_none(e);
+}
+
+int shoal_work_fail(shoal_work *w, struct shoal_batch *batch, const char *reason,
+                    struct shoal_error *e)
+{
+    come_in(w);
+    return go_out(w, batch_fail(w, batch, reason, e));
 }
 
 void shoal_work_progress(shoal_work *w, struct shoal_progress *out)
@@ -464,9 +531,14 @@ void shoal_work_close(shoal_work *w)
     pthread_mutex_lock(&w->lock);
     w->leave = true;
     pthread_mutex_unlock(&w->lock);
+    if (w->hand != NULL) /* wakes takers; a lane may still offer a batch, and is not to wait */
+        hand_close(w->hand);
+    pthread_mutex_lock(&w->lock);
+    while (w->inside > 0)
+        pthread_cond_wait(&w->changed, &w->lock);
+    pthread_mutex_unlock(&w->lock);
     while (w->out != NULL) /* the caller is done with them */
         batch_put(w, batch_find(w, &w->out->batch), SHOAL_E_STOPPED);
-    hand_close(w->hand); /* a lane may still offer a batch: it is not to wait for a taker */
     if (w->running)
         pthread_join(w->thread, NULL);
     if (w->trainer != NULL && !trainer_settled(w->trainer))

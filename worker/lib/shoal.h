@@ -240,8 +240,8 @@ struct shoal_work_options {
     const char *coordinator; /* as in shoal_fleet_options */
     const char *keys;
     const char *name;       /* of the worker; NULL: host and process number */
-    uint32_t lanes;         /* lanes at a time, so batches that may be out at once; 0: 1 */
-    uint32_t cores;         /* threads that read and divide batches; 0: those of this machine */
+    uint32_t lanes;         /* batches that may be out at a time (1024); 0: 1 */
+    uint32_t cores;         /* threads that read and divide batches (4096); 0: the machine's */
     const char *const *set; /* (set_count): "data.train=..": keys of the job on this machine */
     size_t set_count;
     uint32_t wait_ms; /* for the coordinator's first answer; 0: 30 s */
@@ -260,7 +260,9 @@ SHOAL_API int shoal_work_join(const struct shoal_work_options *options, shoal_wo
 /* The text of the job, as submitted; valid until shoal_work_close. */
 SHOAL_API const char *shoal_work_job(const shoal_work *work);
 /* Waits for a batch whose rows are there. END: the job is over. AGAIN: none came within wait_ms
- * (UINT32_MAX: no limit). Batches of one lane come in their order, one at a time.
+ * (UINT32_MAX: no limit). STOPPED: the worker is being closed, or the coordinator has given
+ * it another job, for which it may need it more: a handle is of one job. Batches of one lane come in their order, one at a
+ * time.
  *
  * A batch stays the caller's for as long as it takes; the lane's lease is renewed meanwhile. So a
  * caller that never gives a batch back holds its lane, and the job does not end before the worker
@@ -287,9 +289,10 @@ struct shoal_progress {
     uint64_t keys_pulled, keys_pushed;
 };
 SHOAL_API void shoal_work_progress(shoal_work *work, struct shoal_progress *out);
-/* Gives the lanes back, waits for what is in flight, and frees the handle with all its batches.
- * Batches that are out count as given back undone; no other thread may use them any more. NULL is
- * allowed. */
+/* Wakes the threads that are inside shoal_work_next, .._done or .._fail and waits until they have
+ * left, gives the lanes back, waits for what is in flight, and frees the handle with all its
+ * batches. Batches that are out count as given back undone; no thread may use them or the handle
+ * any more. NULL is allowed. */
 SHOAL_API void shoal_work_close(shoal_work *work);
 
 /* ---- reading without a fleet ----------------------------------------------------------------- */

@@ -320,6 +320,31 @@ START_TEST(a_job_that_cannot_be_read_leaves_the_rows)
 }
 END_TEST
 
+/* The names define no key, and the job's input, which a command makes, is not read for one. */
+START_TEST(a_key_never_runs_what_the_job_names)
+{
+    static char job[512];
+    char ran[128];
+    uint64_t key;
+    fake_setup();
+    (void)snprintf(ran, sizeof ran, "%s/ran", fake.folder);
+    fake.job_bytes = (size_t)snprintf(
+        job, sizeof job,
+        "job: made\n"
+        "data: {format: csv, train: [{cmd: \"touch %s; echo label,user; echo 1,a\"}], "
+        "label: label}\n"
+        "tables: [{name: emb, dim: 3, optimizer: {kind: adagrad, lr: 0.5}}]\n"
+        "model: {kind: external, first_order: true}\n",
+        ran);
+    fake.job = job;
+    ck_assert_int_eq(open_as((struct shoal_fleet_options){.coordinator = fake.endpoint}), SHOAL_OK);
+    refused(shoal_fleet_key(fleet, 0, "user", "a", 1, &key, &e), SHOAL_ERROR_CONFIG,
+            "shoal_read_open");
+    ck_assert_int_ne(access(ran, F_OK), 0);
+    fleet_teardown();
+}
+END_TEST
+
 /* ---- tensors --------------------------------------------------------------------------------- */
 
 START_TEST(tensors_are_described_read_and_written)
@@ -374,6 +399,7 @@ int main(void)
     tcase_add_test(c, another_space_is_no_space);
     tcase_add_test(c, a_silent_fleet_is_given_up);
     tcase_add_test(c, a_job_that_cannot_be_read_leaves_the_rows);
+    tcase_add_test(c, a_key_never_runs_what_the_job_names);
     c = suite_case(s, "fleet", 60, fleet_setup, fleet_teardown);
     tcase_add_test(c, tables_are_described);
     tcase_add_test(c, keys_are_those_of_the_readers);

@@ -43,6 +43,10 @@ START_TEST(what_cannot_be_joined_is_refused)
             SHOAL_ERROR_CONFIG, "key file");
     refused(join_as((struct shoal_work_options){.coordinator = "what:ever"}), SHOAL_ERROR_CONFIG,
             "endpoint 1 of the list");
+    refused(join_as((struct shoal_work_options){.coordinator = "ipc:///x", .lanes = UINT32_MAX}),
+            SHOAL_ERROR_USAGE, "4294967295 lanes");
+    refused(join_as((struct shoal_work_options){.coordinator = "ipc:///x", .cores = 4097}),
+            SHOAL_ERROR_USAGE, "4097 cores");
     refused(join_as((struct shoal_work_options){.coordinator = "ipc:///nowhere/x", .wait_ms = 300}),
             SHOAL_ERROR_UNREACHABLE, "/nowhere/x");
 }
