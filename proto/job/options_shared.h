@@ -84,7 +84,7 @@
     {"tensorboard", CONFIG_STRING, .values = "DIR", \
      .text = "write event files for TensorBoard into DIR/JOB-NUMBER"}
 #define OPTION_WORKER \
-    {"worker", CONFIG_STRING, .values = "COMMAND", .otherwise = "shoal-worker", \
+    {"worker", CONFIG_STRING, .values = "COMMAND", .otherwise = "the worker of Shoal", \
      .text = "each worker: a program with a network of its own, for model.kind: external"}
 /* A run on this machine: `shoal local`, and verbs that start such a run. */
 #define OPTIONS_LOCAL \

@@ -104,8 +104,8 @@ START_TEST(external_refuses_what_is_of_a_built_in_network)
                                         "activation: relu",
                                         "l2: 0.1",
                                         "l2_dense: 0.1"};
-    static const char *const train[] = {"precision: bf16", "micro_batches: 2",
-                                        "deterministic: false", "clip_dense: 1", "clip_row: 1"};
+    static const char *const train[] = {"precision: bf16", "deterministic: false", "clip_dense: 1",
+                                        "clip_row: 1"};
     char key[128], more[128], part[128];
     for (size_t i = 0; i < sizeof model / sizeof model[0]; i++) {
         (void)snprintf(key, sizeof key, "external, %s", model[i]);
