@@ -18,6 +18,9 @@
 #define WAIT_MS 30000u
 #define TABLES_MAX (LIMIT_JOB_TABLES + 2u) /* of a space: the job's, and two dense ones */
 
+static const char made_anew[] = "the space's tables were made anew since the fleet was opened: "
+                                "close it and open it again";
+
 /* ---- the loop -------------------------------------------------------------------------------- */
 
 void lib_fleet_end(struct shoal_fleet *f, int status, const char *text)
@@ -55,6 +58,8 @@ static void limit_fire(struct env_timer *timer)
 int lib_fleet_run(struct shoal_fleet *f, const char *what, struct err *e)
 {
     f->limit.fire = limit_fire;
+    if (f->anew)
+        return err_set(e, SHOAL_E_CONFIG, "%s: %s", what, made_anew);
     env_timer_start(net_env(f->net), &f->limit, f->wait_ms * UINT64_C(1000000));
     while (!f->over)
         net_run(f->net);
@@ -170,12 +175,30 @@ static void ask_table(struct shoal_fleet *f)
     client_start(f->client, &f->ask);
 }
 
+/* True when the tables have other numbers than when the fleet was opened: rows would be read from,
+ * and written to, another table. Further tables of the space may come behind them. */
+static bool tables_moved(const struct shoal_fleet *f)
+{
+    const struct table_set *now = &client_map(f->client)->tables;
+    if (table_set_count(*now) < table_set_count(f->numbers))
+        return true;
+    for (uint32_t i = 0; i < table_set_count(f->numbers); i++)
+        if (table_set_nth(*now, i) != table_set_nth(f->numbers, i))
+            return true;
+    return false;
+}
+
 static void on_map(void *context)
 {
     struct shoal_fleet *f = context;
     if (!f->mapped)
         lib_fleet_end(f, 0, ""); /* shoal_fleet_open waits for it */
     f->mapped = true;
+    if (tables_moved(f)) {
+        f->anew = true;
+        lib_fleet_end(f, SHOAL_E_CONFIG, made_anew);
+        return;
+    }
     if (f->fetcher != NULL)
         fetcher_remap(f->fetcher);
     if (f->assigner != NULL)
@@ -193,7 +216,8 @@ static void on_refused(void *context, int status, const char *text)
 
 static int tables_read(struct shoal_fleet *f, struct err *e)
 {
-    f->tables = table_set_count(client_map(f->client)->tables);
+    f->numbers = client_map(f->client)->tables;
+    f->tables = table_set_count(f->numbers);
     if (f->tables == 0 || f->tables > TABLES_MAX)
         return err_set(e, SHOAL_E_NOT_FOUND, "shoal_fleet_open: the space has %u tables",
                        f->tables);

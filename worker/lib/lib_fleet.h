@@ -23,6 +23,8 @@ struct shoal_fleet {
     struct net *net;
     struct client *client;
     struct table_schema *schema; /* owned (tables): all of the space's, in the job's order */
+    struct table_set numbers;    /* by which the fleet knows them */
+    bool anew;                   /* the map has other tables in their places by now */
     uint32_t tables, sparse;     /* the first `sparse` are sparse */
     struct job job;              /* the one that made them, with have_job; */
     bool have_job;

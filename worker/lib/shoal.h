@@ -260,9 +260,9 @@ SHOAL_API int shoal_work_join(const struct shoal_work_options *options, shoal_wo
 /* The text of the job, as submitted; valid until shoal_work_close. */
 SHOAL_API const char *shoal_work_job(const shoal_work *work);
 /* Waits for a batch whose rows are there. END: the job is over. AGAIN: none came within wait_ms
- * (UINT32_MAX: no limit). STOPPED: the worker is being closed, or the coordinator has given
- * it another job, for which it may need it more: a handle is of one job. Batches of one lane come in their order, one at a
- * time.
+ * (UINT32_MAX: no limit). STOPPED: the worker is being closed, or the coordinator has given it
+ * another job, as after it was away for longer than its lease: a handle is of one job. Batches of
+ * one lane come in their order, one at a time.
  *
  * A batch stays the caller's for as long as it takes; the lane's lease is renewed meanwhile. So a
  * caller that never gives a batch back holds its lane, and the job does not end before the worker

@@ -39,6 +39,7 @@ static struct {
     struct fake_refusal refusal[FAKE_SCRIPT];
     enum wire_type silent;        /* requests of this type get no answer */
     bool older;                   /* it knows no parts of rows */
+    bool anew;                    /* its tables have other numbers, and shards refuse the old map */
     uint32_t seen[512];           /* requests by type */
     struct wire_IMPORT import[2]; /* begin and end of the last one */
     char space[LIMIT_NAME];
@@ -84,10 +85,11 @@ static void fake_map(struct wire *out, struct msg **m)
     char lines[300];
     struct wire_MAP_GET_reply *r = &out->u.MAP_GET_reply;
     struct table_set numbers = {0};
-    table_set_add(&numbers, FAKE_EMB);
+    const bool anew = fake.anew; /* the caller holds the lock */
+    table_set_add(&numbers, anew ? FAKE_EMB + 1 : FAKE_EMB);
     table_set_add(&numbers, FAKE_DENSE);
     *r = (struct wire_MAP_GET_reply){
-        .map_epoch = 1, .tablet_count = tablets, .shards = 2, WIRE_TABLES_IS(numbers)};
+        .map_epoch = anew ? 2 : 1, .tablet_count = tablets, .shards = 2, WIRE_TABLES_IS(numbers)};
     snprintf(r->space, sizeof r->space, "%s", fake.space);
     for (uint32_t t = 0; t < tablets; t++)
         shard[t] = t % (1u << FAKE_BITS) >= 4;

@@ -320,6 +320,22 @@ START_TEST(a_job_that_cannot_be_read_leaves_the_rows)
 }
 END_TEST
 
+/* `fresh: all` gives the tables other numbers: rows by the old ones would be those of another. */
+START_TEST(tables_that_were_made_anew_are_told)
+{
+    rows_make();
+    ck_assert_int_eq(shoal_fetch(fleet, 0, keys, 9, back, NULL, NULL, &e), SHOAL_OK);
+    pthread_mutex_lock(&fake.lock);
+    fake.anew = true;
+    pthread_mutex_unlock(&fake.lock);
+    fake_refuse(WIRE_TYPE_PULL, SHOAL_E_NOT_LEADER, 1, "the map is old");
+    refused(shoal_fetch(fleet, 0, keys, 9, back, NULL, NULL, &e), SHOAL_ERROR_CONFIG, "made anew");
+    refused(shoal_fetch(fleet, 0, keys, 9, back, NULL, NULL, &e), SHOAL_ERROR_CONFIG, "made anew");
+    refused(shoal_assign(fleet, 0, keys, 9, weights, NULL, 0, NULL, &e), SHOAL_ERROR_CONFIG,
+            "open it again");
+}
+END_TEST
+
 /* The names define no key, and the job's input, which a command makes, is not read for one. */
 START_TEST(a_key_never_runs_what_the_job_names)
 {
@@ -402,6 +418,7 @@ int main(void)
     tcase_add_test(c, a_key_never_runs_what_the_job_names);
     c = suite_case(s, "fleet", 60, fleet_setup, fleet_teardown);
     tcase_add_test(c, tables_are_described);
+    tcase_add_test(c, tables_that_were_made_anew_are_told);
     tcase_add_test(c, keys_are_those_of_the_readers);
     tcase_add_test(c, rows_are_written_and_read_back);
     tcase_add_test(c, a_key_may_be_asked_for_many_times);
