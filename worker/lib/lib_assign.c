@@ -135,13 +135,15 @@ int lib_fleet_assign(struct shoal_fleet *f, const char *what, const struct lib_f
                        .what = what,
                        .from = rows,
                        .schema = &f->schema[rows->table],
-                       .number = table_set_nth(client_map(f->client)->tables, rows->table),
+                       .number = table_set_nth(f->numbers, rows->table),
                        .token = env_random(net_env(f->net)) | 1,
                        .rows = rows->count};
     if (rows->state != NULL)
         a.state_floats = lib_fleet_state_floats(a.schema);
     a.checksum = checksum_of(&a);
-    int rc = announce(&a, false, e);
+    int rc = lib_fleet_check(f, what, e);
+    if (rc == 0)
+        rc = announce(&a, false, e);
     if (rc == 0)
         rc = rows_send(&a, flags, &sent, e);
     a.rows = sent.made + sent.replaced;

@@ -27,7 +27,9 @@ int lib_fleet_fetch(struct shoal_fleet *f, const char *what, const struct lib_fl
                                       .context = f};
     if (rows->count == 0)
         return 0;
-    int rc = fetcher_new(&o, &f->fetcher, e);
+    int rc = lib_fleet_check(f, what, e);
+    if (rc == 0)
+        rc = fetcher_new(&o, &f->fetcher, e);
     if (rc != 0)
         return rc;
     lib_fleet_begin(f);

@@ -55,11 +55,14 @@ static void limit_fire(struct env_timer *timer)
     f->moved = moved;
 }
 
+int lib_fleet_check(const struct shoal_fleet *f, const char *what, struct err *e)
+{
+    return f->anew ? err_set(e, SHOAL_E_CONFIG, "%s: %s", what, made_anew) : 0;
+}
+
 int lib_fleet_run(struct shoal_fleet *f, const char *what, struct err *e)
 {
     f->limit.fire = limit_fire;
-    if (f->anew)
-        return err_set(e, SHOAL_E_CONFIG, "%s: %s", what, made_anew);
     env_timer_start(net_env(f->net), &f->limit, f->wait_ms * UINT64_C(1000000));
     while (!f->over)
         net_run(f->net);

@@ -53,6 +53,8 @@ struct lib_fleet_rows {
     uint8_t *found;         /* (count), or NULL; read alone */
 };
 
+/* CONFIG: the tables were made anew, so that no request may go out by their numbers. */
+int lib_fleet_check(const struct shoal_fleet *f, const char *what, struct err *e);
 /* Begins a call; lib_fleet_run waits for its end. */
 void lib_fleet_begin(struct shoal_fleet *f);
 /* Ends the call under way. From the loop. */
