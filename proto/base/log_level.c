@@ -12,10 +12,10 @@ static const char *const level_name[LEVELS] = {"error", "warn", "info", "debug"}
 
 /* Every folder of the sources that logs, and those around them (tests/reference.py). */
 static const char *const room_name[] = {
-    "proto",   "base",  "job",    "net",    "http",       "wire", "embedding", "rows",
-    "journal", "store", "engine", "dense",  "checkpoint", "cuda", "server",    "shard",
-    "coord",   "core",  "fleet",  "work",   "figures",    "keep", "zookeeper", "worker",
-    "data",    "train", "ring",   "deploy", "cli",
+    "proto",   "base",  "job",    "net",   "http",       "wire", "embedding", "rows",
+    "journal", "store", "engine", "dense", "checkpoint", "cuda", "server",    "shard",
+    "coord",   "core",  "fleet",  "work",  "figures",    "keep", "zookeeper", "worker",
+    "data",    "train", "ring",   "lib",   "deploy",     "cli",
 };
 enum { ROOMS = sizeof room_name / sizeof room_name[0] };
 

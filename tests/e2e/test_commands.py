@@ -66,7 +66,7 @@ CANNOT = {
         "shoal-gpu/tests/gpu/run speed": "needs a GPU", "tests/gpu/run correctness --dry": LONG,
         "tests/long [kills] [points] [days] [budget] [plant] [checkpoints] [sim] [rogue] [fuzz]": LONG, "tests/claims [CASE...]": LONG, "deploy/test-ha": "installs and starts ZooKeeper", "tests/replicas [CASE...]": LONG, "tests/sight [CASE...]": LONG, "tests/moves [CASE...]": LONG,
         "tests/restore [--rows N]": LONG, "tests/page [BIN]": "needs Chromium and a quiet machine", "tests/arm64 [DIR]": LONG, "tests/cases DIR [NAME...]": "its cases come with no tree",
-        "tests/plants/run [NAME...]": LONG, "tests/plants/run --draw 10 --seed S": "deploy/test draws",
+        "tests/plants/run [NAME...]": LONG, "tests/plants/run --draw 10 --seed S": "deploy/test draws", "tests/plants/run --compile": "deploy/test does",
         "tests/plants/run --check": CTEST, "tests/plants/run --renew": "changes the tree", "tests/power [CASE...]": LONG, "tests/load [--seconds N] [CASE...]": LONG,
         "tests/scrape [--pairs N] [--seconds S] [--trace N]": LONG, "tests/pairs --job JOB --a SETTINGS [--b SETTINGS]...": LONG,
         "tests/overlap [--prefetch N,N] [--lanes N]": LONG, "tests/link [--rounds N] [--seconds S] [CASE...]": LONG,
