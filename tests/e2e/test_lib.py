@@ -88,13 +88,26 @@ def a_program_counts_what_the_probe_counts(space):
     assert again and "()" not in said, said
 
 
+def killed(run, program, name):
+    """Kills the program of that name, which is no child of `shoal local` itself."""
+    def found():
+        for entry in pathlib.Path("/proc").iterdir():
+            with contextlib.suppress(OSError):
+                if entry.name.isdigit() and (entry / "cmdline").read_bytes().split(b"\0")[:2] == [str(program).encode(), name.encode()]:
+                    return int(entry.name)
+        return None
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(until(run, name, found), signal.SIGKILL)
+
+
 def deaths_change_no_count(space):
     epochs = longer(6)
     program, wanted = compiled(space, "counting_worker"), counted(space, epochs)
     run = Run(job_of(space, epochs), space / "run", servers=2, workers=2, extra=("--worker", f"exec env SHOAL_TEST_FAIL=3 {program} worker-$SHOAL_WORKER"))
     started(run)
-    for name in ("worker-0", "server-0", "worker-1", "server-1"):
-        strike(run, name)
+    for n in (0, 1):
+        killed(run, program, f"worker-{n}")
+        strike(run, f"server-{n}")
     assert run.wait() == 0, run.output()[-3000:]
     assert digests(run.report())["emb"] == wanted
 

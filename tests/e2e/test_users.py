@@ -15,7 +15,7 @@ MAY = {("root", "coordinator"): "L", ("shoal-coordinator", "coordinator"): "L", 
        ("anna", "server"): "L", ("ben", "server"): "M", (None, "server"): "M"}
 FRAMES = {name: int(frames) for name, frames in re.findall(r"X\((\w+), \d+, (\d), \d\)", (ROOT / "proto/wire/wire.h").read_text())}
 RIGHTS = re.findall(r'X\((\w+), "[^"]*", ([^,]+), ([^,]+), [^,]+, \w+\)', (ROOT / "proto/wire/allow.h").read_text())
-WORDS = {"PULL": {"lane": 0xffffffff}, "PULL_LANE": {"lane": 0}, "ASSIGN_ROWS": {"key_count": 1, "tablet_count": 1}, "STOP": {"job_only": 1}}
+WORDS = {"PULL": {"lane": 0xffffffff}, "PULL_LANE": {"lane": 0}, "PULL_STATE": {"lane": 0xffffffff, "parts": 1}, "ASSIGN_ROWS": {"key_count": 1, "tablet_count": 1}, "STOP": {"job_only": 1}}
 
 
 def databases(space):
@@ -80,7 +80,7 @@ def answers(endpoint, rights):
     """Right -> denied, passed or unread (no such message could be made here)."""
     found, s = {}, None
     for right in rights:
-        message = {"PULL_LANE": "PULL", "ASSIGN_ROWS": "ASSIGN"}.get(right, right)
+        message = {"PULL_LANE": "PULL", "PULL_STATE": "PULL", "ASSIGN_ROWS": "ASSIGN"}.get(right, right)
         s = s or Stranger(endpoint, timeout=1)
         try:
             number = s.send(message, *[bytes(12) if right == "ASSIGN_ROWS" else b""] * FRAMES[message], **WORDS.get(right, {}))
